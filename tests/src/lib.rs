@@ -31,6 +31,12 @@ pub fn built() -> PathBuf {
     folder.expect("TARE_BUILT names no folder: run these tests with `cargo xtask test`")
 }
 
+/// Returns the component of a guest that misbehaves on request, such as `hostile_report`.
+#[must_use]
+pub fn hostile(name: &str) -> PathBuf {
+    built().with_file_name("guests/wasm32-wasip2/release").join(name).with_extension("wasm")
+}
+
 /// Folders of one test.
 pub struct Place {
     folder: TempDir,

@@ -23,6 +23,12 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     let folder = layout::build(Profile::Debug)?;
     say("build: WASM plugins that misbehave, for the tests of the sandbox");
     layout::build_guests("host/wasm/tests/guests/Cargo.toml")?;
+    say("build: compiled WASM plugins, once for all tests");
+    command(folder.join("host"))
+        .args(["plugins", "list", "--quiet"])
+        .env("XDG_CACHE_HOME", folder.with_file_name("cache-of-tests"))
+        .env("LD_LIBRARY_PATH", setup::duckdb_folder())
+        .read()?;
     let guests = root().join("plugins/Cargo.toml");
     let target = layout::target_folder()?.join("guests");
     // Plugin logic is plain Rust and is tested natively; what the sandbox does with the components

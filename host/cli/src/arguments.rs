@@ -8,8 +8,9 @@ use clap::builder::styling::AnsiColor;
 use clap::{
     ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
+use host_experiment::Quick;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, PRECEDENCE};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -21,8 +22,8 @@ const STYLES: Styles = Styles::styled()
 ///
 /// A manifest says which models to run on which backends, at which batch sizes and precisions, and
 /// what to report. Each case is measured in a process of its own. A value that cannot be measured is
-/// a gap with a reason, never a guess. Start with `host init`, or with `host run
-/// manifests/quickstart.toml`.
+/// a gap with a reason, never a guess. Start with `host bench model.onnx`, with `host init`, or with
+/// `host run manifests/quickstart.toml`.
 ///
 /// A packaged tool has a second name for this command, `tare`, for machines on which `host` is
 /// another program.
@@ -66,8 +67,10 @@ pub(crate) fn parse() -> Result<Arguments, clap::Error> {
 fn exit_codes() -> String {
     let mut text = String::from("Exit codes:");
     for exit in Exit::ALL {
-        text.push_str(&format!("\n  {:>3}  {}", exit.code(), exit.meaning()));
+        let meaning = exit.meaning().replace('\n', "\n       ");
+        text.push_str(&format!("\n  {:>3}  {meaning}", exit.code()));
     }
+    text.push_str(&format!("\n\n{PRECEDENCE}"));
     text
 }
 
@@ -142,6 +145,8 @@ pub enum ColorChoice {
 pub enum Command {
     /// Measure what a manifest describes, compute its metrics and write its reports.
     Run(RunArguments),
+    /// Measure models without a manifest: `host bench model.onnx --backend all --batch 1,8`.
+    Bench(BenchArguments),
     /// Check a manifest, with the files, plugins, options and limits in it, without running it.
     Validate(ManifestArgument),
     /// Show the cases and gaps that a run would have, and an estimate of its time.
@@ -197,7 +202,15 @@ pub struct RunArguments {
     /// kept. It uses the manifest as it was when the run began.
     #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
     pub resume: Option<String>,
-    /// Write reports to this folder instead of into the run folder.
+    /// Options of every run.
+    #[command(flatten)]
+    pub options: OptionsOfRuns,
+}
+
+/// Options of `run` and `bench`.
+#[derive(Debug, Args)]
+pub struct OptionsOfRuns {
+    /// Write reports below this folder instead of into the run folder, each into a folder of its own.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report_dir: Option<PathBuf>,
     /// Install missing runtimes of the manifest's backends before anything is measured; an optional
@@ -206,6 +219,72 @@ pub struct RunArguments {
     pub install: bool,
 }
 
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+#[command(after_long_help = BENCH_HELP)]
+pub struct BenchArguments {
+    /// Files of models, such as ONNX files.
+    #[arg(required = true, value_name = "MODEL", value_hint = ValueHint::FilePath)]
+    pub models: Vec<PathBuf>,
+    /// Backends, by the ids that `host plugins list` shows; `all` is every installed one.
+    #[arg(long, value_name = "ID", value_delimiter = ',', default_value = "cpu")]
+    pub backend: Vec<String>,
+    /// Devices, by the ids that `host devices` shows; by default each backend's first.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// Batch sizes.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1")]
+    pub batch: Vec<u64>,
+    /// Precisions: fp32, fp16, bf16, int8. By default fp32.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub precision: Vec<String>,
+    /// Sequence lengths, for models with a sequence axis.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub sequence: Vec<u64>,
+    /// Scenarios: single-stream, multi-stream, offline. By default single-stream.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub scenario: Vec<String>,
+    /// Modes. By default inference.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub mode: Vec<String>,
+    /// Metrics, by their plugins' ids; by default those of a manifest that names none.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub metric: Vec<String>,
+    /// How long to measure each case, such as 2s.
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<String>,
+    /// Processes that measure each case, one after the other: several show how much they differ.
+    #[arg(long, value_name = "N")]
+    pub processes: Option<u32>,
+    /// Options of every run.
+    #[command(flatten)]
+    pub run: OptionsOfRuns,
+}
+
+impl BenchArguments {
+    /// Returns what they ask for.
+    #[must_use]
+    pub fn quick(&self) -> Quick {
+        Quick {
+            models: self.models.clone(),
+            backends: self.backend.clone(),
+            devices: self.device.clone(),
+            batches: self.batch.clone(),
+            precisions: self.precision.clone(),
+            sequence_lengths: self.sequence.clone(),
+            scenarios: self.scenario.clone(),
+            modes: self.mode.clone(),
+            metrics: self.metric.clone(),
+            duration: self.duration.clone(),
+            processes: self.processes,
+        }
+    }
+}
+
+const BENCH_HELP: &str = "\
+Every combination of the lists is a case. The manifest is written to `manifests` in the results folder,
+so that it can be run again, changed and kept: `host run` takes it as any other.";
+
 const RUN_HELP: &str = "\
 A manifest without [[metric]] gets latency, throughput, memory, startup and stability, and accuracy
 if a model has labels. One without [[report]] gets html and markdown. One without [[recommend]] gets
@@ -213,8 +292,13 @@ no advice.
 
 The manifest's plugins, their options and the limits are checked before anything is measured. A
 metric, report or recommender that fails afterwards costs only its own output: the run is kept, and
-the exit code is 4, or 6 if a case failed as well. Ctrl-C ends the run and keeps finished cases; a
-second Ctrl-C ends it immediately.";
+the exit code is 4, or 6 if a case failed as well. `host results report` writes a report later. Ctrl-C
+ends the run, also while metrics are computed and reports written, and keeps what is done; a second
+Ctrl-C ends it immediately. --resume does the rest.
+
+Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder, or
+PLUGIN in the folder of --report-dir. A report replaces only files that the host wrote there before
+and that have not changed since.";
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
@@ -369,6 +453,19 @@ pub enum ResultsCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Write reports of a run again, or further ones, with the current plugins.
+    #[command(after_long_help = REPORT_HELP)]
+    Report {
+        /// The run: its id, a part of it, its folder, or `latest`.
+        #[arg(default_value = "latest")]
+        run: String,
+        /// Report plugins, which the run need not have used; by default all of the run's.
+        #[arg(long = "report", value_name = "PLUGIN")]
+        reports: Vec<String>,
+        /// Write reports below this folder instead of into the run folder, each into a folder of its own.
+        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        report_dir: Option<PathBuf>,
+    },
     /// Update the database from the run folders.
     Sync {
         /// Rebuild the database from scratch.
@@ -415,6 +512,15 @@ With --dry-run, a metric over the run, such as scaling, reads the existing value
 
 Exit code 4 means that a plugin is missing or failed, 7 that values could not be computed because
 files of the run are lost.";
+
+const REPORT_HELP: &str = "\
+Each report is written into a folder that is named by its plugin: reports/PLUGIN in the run folder, or
+PLUGIN in the folder of --report-dir. A report of the run gets the options that it had then; any
+other report gets none. If the plugin is not the one of the run, a warning says so.
+
+A report replaces only files that the host wrote there before and that have not changed since, by the
+list in files.sha256. If another file is in the way, the report is not written, and the exit code is
+1. Exit code 4 means that a plugin is missing, broken or failed.";
 
 /// Files that are generated from the code.
 #[derive(Debug, Subcommand)]

@@ -13,9 +13,8 @@ pub enum Exit {
     Usage,
     /// The manifest is invalid, or a file that it names is missing.
     Manifest,
-    /// A plugin is missing, broken, of the wrong version, or untrusted; or the run finished, but a metric,
-    /// report or recommender failed, so that its output is missing. If a case failed as well, the code
-    /// is that of [`Exit::CasesFailed`].
+    /// A plugin that is needed cannot be used, which all commands find before anything is measured; or a metric,
+    /// report or recommender failed after measuring, so that its output is missing.
     Plugin,
     /// Nothing could be measured: every case is a gap.
     NothingToRun,
@@ -23,7 +22,7 @@ pub enum Exit {
     CasesFailed,
     /// Results are not available: no such run, damaged or lost files, a busy database, an invalid query.
     Results,
-    /// Interrupted by the user; finished cases are kept.
+    /// Interrupted by the user; what was done is kept.
     Interrupted,
 }
 
@@ -58,26 +57,42 @@ impl Exit {
         }
     }
 
-    /// Returns its meaning, for help texts.
+    /// Returns its meaning, for help texts, in lines.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Success => "success",
-            Self::Failure => "input or output failed, or an error of the host itself",
+            Self::Failure => {
+                "input or output failed, such as a full disk or a file in the way of a report; or an error\n\
+                 of the host itself"
+            }
             Self::Usage => "invalid command line",
             Self::Manifest => "the manifest is invalid, or a file that it names is missing",
             Self::Plugin => {
-                "a plugin is missing, broken, of the wrong version, untrusted, or failed after measuring"
+                "a plugin that is needed cannot be used: it is broken, not trusted, or of no version that\n\
+                 fits, or it is a metric, report or recommender that is not installed; or one of these\n\
+                 failed after measuring"
             }
-            Self::NothingToRun => "nothing could be measured: every case is a gap",
-            Self::CasesFailed => "the run finished, but at least one case failed",
+            Self::NothingToRun => {
+                "nothing could be measured: every case is a gap. A backend that is not installed makes its\n\
+                 cases gaps, which is no failure while other cases are measured"
+            }
+            Self::CasesFailed => {
+                "the run finished, but at least one case failed, also if a backend's library cannot be\n\
+                 loaded or describes no devices"
+            }
             Self::Results => {
                 "no such run, damaged or lost results, a busy database or an invalid query"
             }
-            Self::Interrupted => "interrupted; finished cases are kept",
+            Self::Interrupted => "interrupted; what was done is kept",
         }
     }
 }
+
+/// Order of the codes if several apply.
+pub(crate) const PRECEDENCE: &str = "\
+validate, plan and run find the reasons for 3 and 4 alike, before anything is measured; the code is 3
+if both apply. After measuring, 130 comes before 6, then 5, 4 and 1.";
 
 /// Ends the process here and now: for a user who will not wait.
 pub(crate) fn at_once(exit: Exit) -> ! {

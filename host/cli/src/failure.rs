@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use host_experiment::{Error as ExperimentError, Hint};
+use host_experiment::{Error as ExperimentError, GuestFailure, Hint};
 use host_manifest::ManifestErrors;
 use host_registry::RegistryError;
 use host_runtime::RuntimeError;
@@ -192,7 +192,6 @@ impl From<ExperimentError> for Failure {
                 Self { exit, ..Self::manifest(&errors, &name, &text) }
             }
             ExperimentError::Registry(error) => error.into(),
-            ExperimentError::MissingPlugin { error, .. } => (*error).into(),
             ExperimentError::Runtime(error) => error.into(),
             ExperimentError::Store(error) => error.into(),
             ExperimentError::InterruptedInstallation(error) => {
@@ -204,6 +203,7 @@ impl From<ExperimentError> for Failure {
             }
             ExperimentError::NoBackend
             | ExperimentError::Guest(_)
+            | ExperimentError::Broken { .. }
             | ExperimentError::NothingInstalled { .. }
             | ExperimentError::NoRuntime { .. }
             | ExperimentError::NotAPlugin { .. }
@@ -237,6 +237,15 @@ fn words(hint: &Hint) -> String {
             format!("when that is mended, do the rest with: {command}")
         }
         Hint::Text(text) => text.clone(),
+    }
+}
+
+/// Returns the exit code of a command that ends well, but for guests.
+pub(crate) fn of_guests(failure: Option<GuestFailure>) -> Exit {
+    match failure {
+        Some(GuestFailure::Plugin) => Exit::Plugin,
+        Some(GuestFailure::FileSystem) => Exit::Failure,
+        None => Exit::Success,
     }
 }
 
@@ -335,6 +344,7 @@ fn exit(error: &StoreError) -> Exit {
         | StoreError::Unreadable { .. }
         | StoreError::Query { .. } => Exit::Results,
         StoreError::Io { .. }
+        | StoreError::NotOurs { .. }
         | StoreError::NotUnicode { .. }
         | StoreError::OutOfOrder { .. }
         | StoreError::NotFinite { .. }

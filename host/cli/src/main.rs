@@ -3,5 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    host_cli::run().into()
+    // Plugins are compiled in a process of their own, which is this program again.
+    host_wasm::compiler_process().unwrap_or_else(|| host_cli::run().into())
 }

@@ -47,6 +47,11 @@ impl Observer for Console<'_> {
                 ),
             ),
             Notice::Shadow(shadow) => printer.warning(shadow, Some(&shadow.hint())),
+            Notice::Compiling(compiling) => {
+                let name = compiling.path.file_name().unwrap_or_default().to_string_lossy();
+                let size = units::bytes(compiling.bytes as f64);
+                printer.status("Compiling", format_args!("{name} ({size}), once"));
+            }
             Notice::BackendMissing(error) => {
                 // The help is mostly the same for several backends.
                 let help = error.help().filter(|help| self.helped.as_ref() != Some(help));
@@ -116,6 +121,11 @@ impl Observer for Console<'_> {
             Notice::ReportFailed { plugin, error } => {
                 printer.warning(format_args!("report `{plugin}` was not written: {error}"), None);
             }
+            Notice::ReportNotKept { plugin, error } => printer.warning(
+                format_args!("report `{plugin}` was not written: {error}"),
+                error.hint().as_deref(),
+            ),
+            Notice::OtherReport(change) => printer.warning(change, None),
             Notice::NotIndexed(error) => {
                 let hint = error.hint();
                 let hint = hint.as_deref().unwrap_or("`host results sync` brings it in later");

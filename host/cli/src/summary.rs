@@ -51,6 +51,11 @@ impl Summary {
         self.0.counts()
     }
 
+    /// Returns the number of planned cases that were not reached.
+    pub(crate) fn unreached(&self) -> u64 {
+        self.0.unreached
+    }
+
     /// Returns the machine form, as one document.
     pub(crate) fn document(&self, folder: &Path) -> Value {
         let (finished, failed, gaps) = self.counts();
@@ -202,8 +207,8 @@ impl Summary {
         let mut is_cut = false;
         let all = &self.0.recommendations;
         for advice in all.iter().take(ADVICE) {
-            let title = &advice.recommendation.title;
-            let fitted = notes::in_lines(title, width, "", ADVICE_LINES);
+            let title = format!("{}: {}", advice.plugin, advice.recommendation.title);
+            let fitted = notes::in_lines(&title, width, "", ADVICE_LINES);
             is_cut |= fitted.shortened;
             let _ = writeln!(text, "{}", palette.good(fitted.lines.join("\n")));
         }
@@ -238,7 +243,8 @@ impl Summary {
         let mut text = String::new();
         for advice in &self.0.recommendations {
             let Recommendation { title, explanation, .. } = &advice.recommendation;
-            let _ = writeln!(text, "{}", palette.good(wrapped(title, width, "")));
+            let title = format!("{}: {title}", advice.plugin);
+            let _ = writeln!(text, "{}", palette.good(wrapped(&title, width, "")));
             let _ = writeln!(text, "{}\n", wrapped(explanation, width, "  "));
         }
         if text.is_empty() {

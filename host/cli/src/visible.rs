@@ -2,37 +2,19 @@
 Foreign text, made safe for display.
 
 Names, reasons and messages come from plugins, manifests and files, and a terminal obeys what is
-printed to it: an escape sequence moves the cursor, a carriage return overwrites the line, a
-character that turns the direction of writing makes a line say something else. LocalPaths such characters
-become visible. The printer lets nothing else through. Text that is put into a table or styled is
+printed to it: an escape sequence moves the cursor, a carriage return overwrites the line. Here such
+characters become visible, in the forms of `host_record::visible`, which reports use as well. The
+printer lets nothing else through. Text that is put into a table or styled is
 made visible before, because afterwards it could not be distinguished from the tool's own styles.
 */
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use host_record::visible::{acts, push_visible};
+
 /// Characters of one text that people are shown; machine formats have the whole.
 pub(crate) const EXCERPT: usize = 2000;
-
-/// Returns whether a character affects a terminal instead of being displayed.
-fn acts(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            // Line and paragraph separators, and all that changes the direction of writing.
-            '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}'
-            | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-fn push_visible(into: &mut String, character: char) {
-    match character {
-        '\t' => into.push(' '),
-        '\0'..='\u{1f}' => into.extend(char::from_u32(0x2400 + u32::from(character))),
-        '\u{7f}' => into.push('␡'),
-        other => {
-            let _ = write!(into, "{}", other.escape_unicode());
-        }
-    }
-}
 
 /// Returns the text on one line: line breaks are visible, too.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
@@ -41,7 +23,9 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     }
     let mut visible = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        if acts(character) {
+        if character == '\t' {
+            visible.push(' ');
+        } else if acts(character) {
             push_visible(&mut visible, character);
         } else {
             visible.push(character);

@@ -37,7 +37,8 @@ impl Place {
             .env("HOME", folder("home"))
             .env("XDG_CONFIG_HOME", folder("configuration"))
             .env("XDG_DATA_HOME", folder("data"))
-            .env("XDG_CACHE_HOME", folder("cache"))
+            // Tests share it: compiling every guest takes half a minute.
+            .env("XDG_CACHE_HOME", cargo_bin!("host").with_file_name("../cache-of-tests"))
             .env_remove("TARE_PLUGINS")
             .env_remove("TARE_RESULTS")
             .with_assert(Assert::new().action_env("SNAPSHOTS"))
@@ -138,7 +139,7 @@ fn the_tools_second_name_is_the_one_in_its_help() {
     std::os::unix::fs::symlink(cargo_bin!("host"), &tare).expect("a second name");
     let output = Command::new(&tare).arg("--help").output().expect("starting tare");
     let help = String::from_utf8_lossy(&output.stdout);
-    assert!(help.contains("Usage: tare ") && help.contains("Start with `tare init`"), "{help}");
+    assert!(help.contains("Usage: tare ") && help.contains("Start with `tare bench "), "{help}");
     let output = place.host(&["--help"]).output().expect("starting host");
     let help = String::from_utf8_lossy(&output.stdout);
     assert!(help.contains("second name for this command, `tare`"), "{help}");
@@ -232,6 +233,41 @@ id = "absent"
 batch = [1, 8]
 scenario = ["offline"]
 "#;
+
+/// Needs the plugins and the worker beside the executable, as `cargo xtask test` puts them there.
+#[test]
+fn models_are_measured_without_a_manifest() {
+    let place = Place::new();
+    place.write("model.onnx", "not read by the null backend");
+    let bench = ["bench", "model.onnx", "--backend", "null", "--batch", "1,4", "--duration", "20ms"];
+    let output = place.host(&bench).arg("--format=json").output().expect("starting host");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+    assert_eq!(run["cases"].as_array().map(Vec::len), Some(2), "{run}");
+    // What was written is a manifest like any other, and the same words write it again.
+    let manifests = place.0.path().join("results/manifests");
+    let names = || -> Vec<_> {
+        let entries = std::fs::read_dir(&manifests).expect("the folder is there");
+        entries.map(|entry| entry.expect("an entry").file_name()).collect()
+    };
+    let written = names();
+    assert!(written.len() == 1 && said.contains(written[0].to_str().expect("text")), "{said}");
+    place.host(&["plan"]).arg(manifests.join(&written[0])).assert().success();
+    place.host(&bench).assert().success();
+    assert_eq!(names(), written);
+}
+
+#[test]
+fn what_cannot_be_measured_without_a_manifest_says_why() {
+    let place = Place::new();
+    place.host(&["bench", "resnet50"]).assert().failure().stderr_eq(str![[r#"
+  x cannot read resnet50
+  `-> No such file or directory (os error 2)
+  help: give files of models, such as `host bench model.onnx`
+
+"#]]);
+}
 
 /// Needs the plugins and the worker beside the executable, as `cargo xtask test` puts them there.
 #[test]

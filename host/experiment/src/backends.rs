@@ -111,8 +111,9 @@ pub(crate) fn install_missing(
     Ok(())
 }
 
-/// Chooses the plugin of each backend. The cases of a missing one are gaps; an untrusted one stops
-/// everything, because it may be an attack.
+/// Chooses the plugin of each backend. The cases of one that is not installed are gaps. One that is broken, or of no
+/// version that fits, stops everything, as a guest does: the user can mend it before anything is measured. So does
+/// an untrusted one, because it may be an attack.
 pub(crate) fn choose_backends(
     experiment: &Experiment,
     registry: &Registry,
@@ -320,7 +321,7 @@ pub(crate) fn executor(settings: &Settings, paths: LocalPaths) -> Result<LocalEx
     }
 }
 
-/// Missing backends that are not reported in another way.
+/// Missing and broken backends that are not reported in another way.
 pub(crate) fn tell_of_missing(
     mentions: &Mentions,
     registry: &Registry,
@@ -330,7 +331,7 @@ pub(crate) fn tell_of_missing(
         if id != Experiment::ALL_BACKENDS
             && registry.natives().iter().all(|native| native.metadata.id != *id)
         {
-            observer.notice(Notice::BackendMissing(&registry.missing("backend", id)));
+            observer.notice(Notice::BackendMissing(&registry.missing(id)));
         }
     }
 }

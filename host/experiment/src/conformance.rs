@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use host_registry::{NativePlugin, Places, Registry, Search};
+use host_registry::{NativePlugin, Places, Registry, RegistryError, Search};
 use host_run::{Interrupt, LocalPlugin};
 use host_runtime::RuntimeStatus;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::backends::{executor, nothing_found};
 use crate::error::{Error, Result};
 use crate::local_paths::LocalPaths;
+use crate::observer::Silent;
 use crate::platform::testkit_file_name;
+use crate::plugins::plugin_info;
 use crate::runtimes::missing;
 use crate::settings::Settings;
 use crate::shadow::Shadow;
@@ -149,7 +151,14 @@ fn is_folder(target: &str) -> bool {
 fn plugin(target: &str, settings: &Settings) -> Result<(NativePlugin, Registry, Option<Shadow>)> {
     if !is_folder(target) {
         let registry = settings.registry(&[]);
-        let plugin = registry.backend(target, None)?;
+        let plugin = match registry.backend(target, None) {
+            // Why a WASM plugin cannot be used is told before what it is.
+            Err(error @ RegistryError::NotABackend { .. }) => {
+                let why = plugin_info(target, false, settings, &mut Silent).err();
+                return Err(why.unwrap_or(error.into()));
+            }
+            plugin => plugin?,
+        };
         let shadow = Shadow::of_backend(&plugin);
         return Ok((plugin.plugin, registry, shadow));
     }

@@ -11,8 +11,11 @@ use host_machine::{Machine, Power, ThermalPressure};
 use host_record::Limit;
 use host_registry::{NativePlugin, Registry, Trust};
 use host_runtime::RuntimeStatus;
+use host_wasm::Seen;
 use serde::Serialize;
 
+use crate::advice::advice;
+use crate::guests::sandbox;
 use crate::runtimes::install_command;
 use crate::settings::Settings;
 use crate::{platform, units};
@@ -423,10 +426,34 @@ fn plugins(settings: &Settings) -> Vec<Check> {
     checks.extend(registry.problems().iter().map(|problem| {
         Check::ok(INSTALLATION, "plugin", problem.to_string()).advise(problem.help())
     }));
+    checks.extend(broken_guests(settings, &registry));
     checks.extend(registry.natives().iter().filter_map(|plugin| trust(plugin, &registry)));
     checks.extend(shadows(&registry));
     checks.extend(runtimes_of(settings, &registry));
     checks
+}
+
+/// Reports WASM plugins that cannot be loaded.
+fn broken_guests(settings: &Settings, registry: &Registry) -> Vec<Check> {
+    let check = |evidence: String| Check::ok(INSTALLATION, "plugin", evidence);
+    let sandbox = match sandbox(settings) {
+        Ok(sandbox) => sandbox,
+        Err(error) => {
+            return vec![check(error.to_string()).broken(
+                "WASM plugins cannot be used on this machine: no metric is computed, and no report written",
+            )];
+        }
+    };
+    let broken = registry.guests().iter().filter_map(|file| {
+        let seen = sandbox.look(&file.path).and_then(|seen| match seen {
+            Seen::Known(_) => Ok(()),
+            Seen::New(_) => sandbox.load(&file.path).map(drop),
+        });
+        let error = seen.err()?;
+        let advice = advice(&error, &file.path);
+        Some(check(format!("{}: {error}", file.path.display())).advise(advice))
+    });
+    broken.collect()
 }
 
 /// Reports a plugin that commands would refuse, because it has changed or cannot be read.

@@ -150,7 +150,8 @@ impl Draft {
             wrong.extend(prioritised(experiment.measure.nice, &mentions, least));
         }
         let (mut missing, mut others) = (Vec::new(), Vec::new());
-        let (guests, problems) = Guests::choose(&Wishes::from(&mentions), &registry, observer)?;
+        let wishes = Wishes::from(&mentions);
+        let (guests, problems) = Guests::choose(&wishes, &registry, settings, observer)?;
         let of_backends = mentions.backends.iter();
         let of_backends = of_backends.flat_map(|mention| backend_options(mention, &registry));
         for problem in of_backends.chain(problems) {

@@ -76,13 +76,13 @@ pub enum Error {
     /// A native plugin is missing, broken or not trusted.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// No plugin has the id that was asked about.
-    #[error("{error}")]
-    MissingPlugin {
-        /// Why.
-        error: Box<RegistryError>,
-        /// Files that are named like it and cannot be loaded, with the reason.
-        broken: Vec<String>,
+    /// No plugin of an id can be used, though there are some.
+    #[error("plugin `{id}` cannot be used: {}", list(&broken.iter().map(|(reason, _)| reason).collect::<Vec<_>>()))]
+    Broken {
+        /// The id.
+        id: String,
+        /// The reasons and the advice; never empty.
+        broken: Vec<(String, String)>,
     },
     /// A vendor's runtime cannot be found or installed.
     #[error(transparent)]
@@ -267,7 +267,10 @@ impl Error {
             Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
             Self::NoWorker { .. } => Some(Hint::CheckInstallation),
             Self::Registry(error) => error.help().map(Hint::Text),
-            Self::MissingPlugin { error, .. } => error.help().map(Hint::Text),
+            Self::Broken { broken, .. } => {
+                let advice: Vec<_> = broken.iter().map(|(_, advice)| advice).collect();
+                Some(Hint::Text(list(&advice)))
+            }
             Self::Runtime(error) | Self::InterruptedInstallation(error) => {
                 error.help().map(Hint::Text)
             }

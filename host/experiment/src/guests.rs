@@ -2,21 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::mpsc;
 use std::{panic, thread};
 
 use host_manifest::{LimitMention, Mentions, OptionPlace, PluginMention, suggestions};
 use host_record::{MetricValue, PluginIdentity};
 use host_registry::{GuestFile, Registry};
 use host_store::{PluginRole, RunPlugin};
-use host_wasm::{GuestError, GuestErrorKind, Kind, Plugin, Sandbox, SandboxOptions};
+use host_wasm::{
+    Compiling, Description, GuestError, GuestErrorKind, Kind, Plugin, Sandbox, SandboxOptions, Seen,
+};
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value};
 
+use crate::advice::advice;
 use crate::error::{Error, Result};
 use crate::observer::{Notice, Observer};
 use crate::platform;
 use crate::problem::GuestProblem;
+use crate::settings::Settings;
 use crate::shadow::Shadow;
+
+/// The option by which a recommender gets the limits of the manifest.
+const LIMITS: &str = "limits";
 
 /// A guest with its options.
 pub struct Guest {
@@ -113,14 +121,16 @@ pub struct Guests {
     pub recommenders: Vec<Guest>,
 }
 
-/// Creates the sandbox, with its cache of compiled plugins in the user's cache folder.
+/// Creates the sandbox, with its cache of compiled plugins in the user's cache folder. The program `host` of the
+/// installation compiles plugins, in processes of its own; without it, this process does.
 ///
 /// # Errors
 ///
 /// If it cannot start.
-pub fn sandbox() -> Result<Sandbox> {
+pub fn sandbox(settings: &Settings) -> Result<Sandbox> {
     let options = SandboxOptions {
         cache: platform::cache_folder().map(|folder| folder.join("wasm")),
+        compiler: settings.host().filter(|path| path.is_file()),
         ..SandboxOptions::default()
     };
     Sandbox::new(options).map_err(Error::Sandbox)
@@ -136,10 +146,11 @@ impl Guests {
     pub fn choose(
         wishes: &Wishes,
         registry: &Registry,
+        settings: &Settings,
         observer: &mut dyn Observer,
     ) -> Result<(Self, Vec<GuestProblem>)> {
         let _span = tracing::debug_span!("choose guests").entered();
-        let sandbox = sandbox()?;
+        let sandbox = sandbox(settings)?;
         let mut problems = Vec::new();
         let mut stated = BTreeMap::new();
         let mut shadows = Vec::new();
@@ -149,8 +160,8 @@ impl Guests {
             (Kind::Recommender, &wishes.recommenders),
         ];
         let (mut metrics, mut reports, mut recommenders) = (Vec::new(), Vec::new(), Vec::new());
-        for (kind, wish, found) in find_all(&sandbox, registry, kinds) {
-            let Found { plugin, values, problems: refused, shadow } = match found {
+        for (kind, wish, found) in find_all(&sandbox, registry, kinds, observer) {
+            let Found { plugin, options, values, problems: refused, shadow } = match found {
                 Ok(found) => found,
                 Err(problem) => {
                     problems.push(*problem);
@@ -158,7 +169,7 @@ impl Guests {
                 }
             };
             problems.extend(refused);
-            let Some(options) = wish.options.clone() else { continue };
+            let Some(options) = options else { continue };
             match values {
                 Ok(values) if kind == Kind::Metric => {
                     stated.insert(wish.id.clone(), values);
@@ -210,6 +221,8 @@ impl Guests {
 /// A guest that was found, and the result of trying its options.
 struct Found {
     plugin: Plugin,
+    /// The options that it gets; `None` if they are wrong.
+    options: Option<Value>,
     /// The values that a metric would state with these options.
     values: Result<Vec<MetricValue>, GuestError>,
     /// Problems with its options.
@@ -227,13 +240,16 @@ fn find_all<'wish>(
     sandbox: &Sandbox,
     registry: &Registry,
     kinds: [(Kind, &'wish Vec<GuestWish>); 3],
+    observer: &mut dyn Observer,
 ) -> Vec<FoundFor<'wish>> {
     let span = tracing::Span::current();
-    let find_one = &|kind, wish: &GuestWish| -> Result<Found, Box<GuestProblem>> {
+    let find_one = &|kind, wish: &GuestWish, tell: &mut dyn FnMut(Compiling)| {
         let _span = span.enter();
-        let (file, plugin) = find(sandbox, registry, kind, wish)?;
+        let (file, plugin) = find(sandbox, registry, kind, wish, tell)?;
+        let known = &plugin.description().options;
+        let options = wish.options.clone().map(|options| without_no_limits(known, options));
         let mut problems = Vec::new();
-        let values = match &wish.options {
+        let values = match &options {
             Some(options) => try_options(sandbox, &plugin, wish, options, &mut problems),
             None => Ok(Vec::new()),
         };
@@ -245,21 +261,47 @@ fn find_all<'wish>(
             path: file.path.clone(),
             hidden: hidden.path.clone(),
         });
-        Ok(Found { plugin, values, problems, shadow })
+        Ok::<_, Box<GuestProblem>>(Found { plugin, options, values, problems, shadow })
     };
+    let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
         let wishes = kinds
             .into_iter()
             .flat_map(|(kind, wishes)| wishes.iter().map(move |wish| (kind, wish)));
-        let threads: Vec<_> = wishes
-            .map(|(kind, wish)| (kind, wish, scope.spawn(move || find_one(kind, wish))))
-            .collect();
+        let start = |(kind, wish)| {
+            let tell = tell.clone();
+            let mut tell = move |compiling| {
+                // Who listens goes on until all are found.
+                let _ = tell.send(compiling);
+            };
+            (kind, wish, scope.spawn(move || find_one(kind, wish, &mut tell)))
+        };
+        let threads: Vec<_> = wishes.map(start).collect();
+        drop(tell);
+        // It ends with the last of the threads.
+        for compiling in told {
+            observer.notice(Notice::Compiling(&compiling));
+        }
         let found = threads.into_iter().map(|(kind, wish, thread)| {
             let found = thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic));
             (kind, wish, found)
         });
         found.collect()
     })
+}
+
+/// Returns the options without an empty list of limits, if the plugin takes none. The manifest's table has
+/// limits for every recommender, and most of them are none.
+fn without_no_limits(known: &[(String, String)], mut options: Value) -> Value {
+    let takes = known.iter().any(|(name, _)| name == LIMITS);
+    let is_empty = |limits: &Value| limits.as_array().is_some_and(Vec::is_empty);
+    if let Value::Object(options) = &mut options
+        && !takes
+        && options.get(LIMITS).is_some_and(is_empty)
+    {
+        options.remove(LIMITS);
+    }
+    options
 }
 
 /// Returns the identity of a guest in results.
@@ -285,8 +327,7 @@ fn try_options(
     let mut taken = options.as_object().cloned().unwrap_or_default();
     let known: Vec<_> =
         plugin.description().options.iter().map(|(name, _)| name.as_str()).collect();
-    // Every recommender is given limits, be they none; one that knows none says so itself.
-    let unknown = |name: &String| !known.contains(&&**name) && name != "limits";
+    let unknown = |name: &String| !known.contains(&&**name);
     for name in taken.keys().filter(|name| unknown(name)) {
         problems.push(unknown_option(plugin.kind().name(), id, &spans.options, name, &known));
     }
@@ -399,12 +440,14 @@ fn is_known(unit: &str) -> bool {
 
 /// Returns the guest of this kind and id whose version fits. Folders are searched in order, as for backends; of several
 /// versions in one folder, the highest that fits is taken. Files that are named by the id come first, and only
-/// if none of them fits are others looked into.
+/// if none of them fits are others looked into. A file that was loaded before is known by its hash, and of others
+/// only those of this kind are compiled.
 fn find<'a>(
     sandbox: &Sandbox,
     registry: &'a Registry,
     kind: Kind,
     wish: &GuestWish,
+    tell: &mut dyn FnMut(Compiling),
 ) -> Result<(&'a GuestFile, Plugin), Box<GuestProblem>> {
     let GuestWish { id, version: requirement, spans, .. } = wish;
     let (called, others): (Vec<&GuestFile>, Vec<_>) =
@@ -412,25 +455,28 @@ fn find<'a>(
     let mut broken = Vec::new();
     let mut versions = Vec::new();
     let mut other_kind = None;
+    let mut others_ids = Vec::new();
     for (files, are_called) in [(called, true), (others, false)] {
         for folder in files.chunk_by(|a, b| a.folder == b.folder) {
-            let mut highest: Option<(Version, &GuestFile, Plugin)> = None;
+            let mut highest: Option<(Version, &GuestFile, Option<Plugin>)> = None;
             for &file in folder {
-                let plugin = match sandbox.load(&file.path) {
-                    Ok(plugin) => plugin,
+                let (description, plugin) = match described(sandbox, file, kind, tell) {
+                    Ok(Described::As(description, plugin)) => (description, plugin),
+                    Ok(Described::OfKind(found, its_id)) => {
+                        if its_id.map_or(are_called, |its_id| its_id == *id) {
+                            other_kind = Some((file.path.clone(), found));
+                        }
+                        continue;
+                    }
                     Err(error) => {
-                        if are_called {
+                        if are_called || file.is_named_like(id) {
                             broken.push((file.path.clone(), error));
                         }
                         continue;
                     }
                 };
-                let description = plugin.description();
                 if description.id != *id {
-                    continue;
-                }
-                if plugin.kind() != kind {
-                    other_kind = Some((file.path.clone(), plugin.kind()));
+                    others_ids.push(description.id);
                     continue;
                 }
                 match Version::parse(&description.version) {
@@ -445,8 +491,11 @@ fn find<'a>(
                     }
                 }
             }
-            if let Some((_, file, plugin)) = highest {
-                return Ok((file, plugin));
+            let Some((_, file, plugin)) = highest else { continue };
+            match plugin.map_or_else(|| sandbox.load_telling(&file.path, tell), Ok) {
+                Ok(plugin) => return Ok((file, plugin)),
+                // Its code was lost, and cannot be made again.
+                Err(error) => broken.push((file.path.clone(), error)),
             }
         }
     }
@@ -462,9 +511,9 @@ fn find<'a>(
         })
     };
     Err(if let Some((path, error)) = broken.into_iter().next() {
-        let path = path.display();
-        let message = format!("the {word} plugin `{id}` in {path} cannot be used: {error}");
-        missing(message, "broken", None)
+        let shown = path.display();
+        let message = format!("the {word} plugin `{id}` in {shown} cannot be used: {error}");
+        missing(message, "broken", Some(advice(&error, &path)))
     } else if !versions.is_empty() {
         missing(
             format!(
@@ -482,13 +531,38 @@ fn find<'a>(
         )
     } else {
         // Only those of the kind are worth suggesting.
-        let loaded = registry.guests().iter().filter_map(|file| sandbox.load(&file.path).ok());
-        let ids: Vec<String> = loaded
-            .filter(|plugin| plugin.kind() == kind)
-            .map(|plugin| plugin.description().id.clone())
-            .collect();
-        let unknown = registry.unknown(word, id, ids.iter().map(String::as_str));
+        let unknown = registry.unknown(word, id, others_ids.iter().map(String::as_str));
         missing(unknown.to_string(), "not installed", unknown.help())
+    })
+}
+
+/// Description of a guest's file.
+enum Described {
+    /// It is of the kind, with this description. It was loaded if that was needed to know it.
+    As(Description, Option<Plugin>),
+    /// It is of another kind; its id, if it is known.
+    OfKind(Kind, Option<String>),
+}
+
+/// Returns the description of a guest's file, which is loaded if it is of the kind and not known.
+fn described(
+    sandbox: &Sandbox,
+    file: &GuestFile,
+    kind: Kind,
+    tell: &mut dyn FnMut(Compiling),
+) -> Result<Described, GuestError> {
+    Ok(match sandbox.look(&file.path)? {
+        Seen::Known(profile) if profile.kind() == kind => {
+            Described::As(profile.description().clone(), None)
+        }
+        Seen::Known(profile) => {
+            Described::OfKind(profile.kind(), Some(profile.description().id.clone()))
+        }
+        Seen::New(found) if found == kind => {
+            let plugin = sandbox.load_telling(&file.path, tell)?;
+            Described::As(plugin.description().clone(), Some(plugin))
+        }
+        Seen::New(found) => Described::OfKind(found, None),
     })
 }
 
@@ -507,5 +581,25 @@ fn table(kind: Kind) -> &'static str {
         Kind::Metric => "metric",
         Kind::Report => "report",
         Kind::Recommender => "recommend",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_recommender_without_limits_gets_none() {
+        let known = |names: &[&str]| -> Vec<(String, String)> {
+            names.iter().map(|name| ((*name).to_owned(), String::new())).collect()
+        };
+        let none = json!({ "limits": [], "loud": true });
+        assert_eq!(without_no_limits(&known(&[]), none.clone()), json!({ "loud": true }));
+        assert_eq!(without_no_limits(&known(&["limits"]), none.clone()), none);
+        // Limits that were written are an unknown option.
+        let some = json!({ "limits": [{ "metric": "latency.p99", "at-most": 1 }] });
+        assert_eq!(without_no_limits(&known(&[]), some.clone()), some);
     }
 }

@@ -8,6 +8,7 @@ want to show, as a [`Notice`] or as [`Progress`].
 
 | step | call |
 |---|---|
+| write | [`Quick`] makes a manifest of a few words |
 | read | [`Draft::read`], [`Draft::of_bytes`] or [`Draft::parse`] |
 | check | [`Draft::check`] |
 | plan | [`Checked::plan`] |
@@ -16,13 +17,14 @@ want to show, as a [`Notice`] or as [`Progress`].
 | compute | [`recompute`] on a run, [`compute()`] with guests chosen by hand |
 | compare | [`compare()`] |
 | recommend | [`recommend`] |
-| report | [`report`] |
+| report | [`report`], [`report_again`] of an old run |
 | look at the machine | [`examine`], [`devices()`] |
 
 [`RunResults`] is the content of a run folder. [`Settings`] are the folders and the plugins that a
 caller works with. Native plugins are never loaded here: workers do that, one process for each case.
 */
 
+mod advice;
 mod backends;
 mod compare;
 mod compute;
@@ -37,9 +39,12 @@ mod local_paths;
 mod observer;
 mod platform;
 mod plugins;
+mod policy;
 mod problem;
 mod programs;
+mod quick;
 mod recompute;
+mod reports;
 mod results;
 mod run;
 mod runtime_list;
@@ -64,11 +69,11 @@ pub use host_run::Interrupt;
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;
+pub use quick::Quick;
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
+pub use reports::{GuestFailure, ReportOptions, Reports, WrittenReport, report, report_again};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
-pub use run::{
-    ExecutedRun, GuestFailure, Resumed, RunOptions, WrittenReport, recommend, report, resume, run,
-};
+pub use run::{Advised, ExecutedRun, Missing, Resumed, RunOptions, recommend, resume, run};
 pub use runtime_list::{
     NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
     list_runtimes, no_runtime_error, owners, taker,

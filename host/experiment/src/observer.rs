@@ -5,9 +5,10 @@ use host_record::{CaseKey, CaseRecord, CaseSpec, Phase};
 use host_registry::{BackendPlugin, RegistryError};
 use host_runtime::{Outcome, Step};
 use host_store::{LostFile, LostReference, StoreError, TornLine};
-use host_wasm::GuestError;
+use host_wasm::{Compiling, GuestError};
 
 use crate::computed::KeptReason;
+use crate::error::Change;
 use crate::shadow::Shadow;
 
 /// Something that a person should know, and that does not stop the work.
@@ -17,7 +18,9 @@ pub enum Notice<'a> {
     FirstUse(&'a BackendPlugin),
     /// A plugin is used instead of a built-in one.
     Shadow(&'a Shadow),
-    /// A backend of the manifest is missing or broken; its cases are gaps.
+    /// A WASM plugin is being compiled, once, and it takes long.
+    Compiling(&'a Compiling),
+    /// A backend of the manifest is not installed, so its cases are gaps; or it is broken.
     BackendMissing(&'a RegistryError),
     /// A metric fails without columns, so that its limits cannot be checked before the run.
     Unstated {
@@ -86,6 +89,15 @@ pub enum Notice<'a> {
         /// Why.
         error: &'a GuestError,
     },
+    /// A report was made, and could not be written to its folder.
+    ReportNotKept {
+        /// The report plugin's id.
+        plugin: &'a str,
+        /// Why.
+        error: &'a StoreError,
+    },
+    /// A report of an old run is made by another build of its plugin.
+    OtherReport(&'a Change),
     /// The run is kept in its folder, and not in the database.
     NotIndexed(&'a StoreError),
 }

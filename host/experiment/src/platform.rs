@@ -12,6 +12,11 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(base.join("tare"))
 }
 
+/// Returns the name of the executable of the command `host`.
+pub(crate) fn host_file_name() -> String {
+    format!("host{}", std::env::consts::EXE_SUFFIX)
+}
+
 /// Returns the name of the executable that checks backends.
 pub(crate) fn testkit_file_name() -> String {
     format!("plugin-testkit{}", std::env::consts::EXE_SUFFIX)

@@ -2,14 +2,16 @@
 
 use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
 use host_runtime::{RuntimeStatus, Runtimes};
-use host_wasm::{GuestError, Kind, Sandbox};
+use host_wasm::{Compiling, GuestError, Kind, Plugin, Profile, Sandbox, Seen};
 use serde_json::{Value, json};
 
+use crate::advice::advice;
 use crate::backends::executor;
 use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
 use crate::guests::sandbox;
 use crate::local_paths::LocalPaths;
+use crate::observer::{Notice, Observer};
 use crate::runtimes::{install_command, missing};
 use crate::settings::Settings;
 
@@ -48,15 +50,16 @@ pub struct PluginEntry {
     pub shadowed: bool,
 }
 
-/// Lists the installed plugins. No native plugin is loaded.
+/// Lists the installed plugins. No native plugin is loaded, and WASM plugins are compiled only if they were
+/// never loaded before.
 ///
 /// # Errors
 ///
 /// If the sandbox cannot start, or a runtime is named for a plugin that takes none.
-pub fn plugins(settings: &Settings) -> Result<Installed> {
+pub fn plugins(settings: &Settings, observer: &mut dyn Observer) -> Result<Installed> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
-    let sandbox = sandbox()?;
+    let sandbox = sandbox(settings)?;
     let mut problems: Vec<(String, String)> =
         registry.problems().iter().map(|problem| (problem.to_string(), problem.help())).collect();
     let mut entries: Vec<PluginEntry> =
@@ -81,17 +84,15 @@ pub fn plugins(settings: &Settings) -> Result<Installed> {
         }
     }
     for file in registry.guests() {
-        match guest_entry(file, &sandbox) {
+        match guest_entry(file, &sandbox, observer) {
             Ok(mut entry) => {
                 entry.shadowed = entries
                     .iter()
                     .any(|other| (&other.id, &other.kind) == (&entry.id, &entry.kind));
                 entries.push(entry);
             }
-            Err(error) => problems.push((
-                format!("{}: {error}", file.path.display()),
-                "build it for wasm32-wasip2 with this host's plugin-guest, or remove it".into(),
-            )),
+            Err(error) => problems
+                .push((format!("{}: {error}", file.path.display()), advice(&error, &file.path))),
         }
     }
     Ok(Installed { plugins: entries, problems, optional, elsewhere })
@@ -124,12 +125,37 @@ fn trust_word(trust: &Trust) -> &'static str {
     }
 }
 
-fn guest_entry(file: &GuestFile, sandbox: &Sandbox) -> Result<PluginEntry, GuestError> {
-    let plugin = sandbox.load(&file.path)?;
-    let description = plugin.description();
+/// Returns the kind and description of a guest's file. It is loaded only if it never was.
+fn profile(
+    file: &GuestFile,
+    sandbox: &Sandbox,
+    observer: &mut dyn Observer,
+) -> Result<Profile, GuestError> {
+    Ok(match sandbox.look(&file.path)? {
+        Seen::Known(profile) => profile,
+        Seen::New(_) => loaded(file, sandbox, observer)?.profile().clone(),
+    })
+}
+
+fn loaded(
+    file: &GuestFile,
+    sandbox: &Sandbox,
+    observer: &mut dyn Observer,
+) -> Result<Plugin, GuestError> {
+    let mut tell = |compiling: Compiling| observer.notice(Notice::Compiling(&compiling));
+    sandbox.load_telling(&file.path, &mut tell)
+}
+
+fn guest_entry(
+    file: &GuestFile,
+    sandbox: &Sandbox,
+    observer: &mut dyn Observer,
+) -> Result<PluginEntry, GuestError> {
+    let profile = profile(file, sandbox, observer)?;
+    let description = profile.description();
     Ok(PluginEntry {
         id: description.id.clone(),
-        kind: plugin.kind().name().into(),
+        kind: profile.kind().name().into(),
         version: description.version.clone(),
         origin: file.origin,
         trust: "sandboxed".into(),
@@ -144,8 +170,8 @@ fn guest_entry(file: &GuestFile, sandbox: &Sandbox) -> Result<PluginEntry, Guest
 pub struct PluginInfo {
     /// The facts of each plugin of that id, in order.
     pub plugins: Vec<PluginFacts>,
-    /// Files that are named like it and cannot be loaded, with the reason.
-    pub broken: Vec<String>,
+    /// Plugins of that id, or files that are named like it, that cannot be used: the reason and the advice.
+    pub broken: Vec<(String, String)>,
     /// Devices of native plugins; empty without native plugins.
     pub devices: Vec<BackendDevices>,
 }
@@ -157,14 +183,22 @@ pub type PluginFacts = Vec<(&'static str, Value)>;
 ///
 /// # Errors
 ///
-/// If there is none, or the worker is missing that asks a native one for its devices.
-pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<PluginInfo> {
+/// If there is none that can be used, or the worker is missing that asks a native one for its devices.
+pub fn plugin_info(
+    id: &str,
+    with_devices: bool,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<PluginInfo> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
     let natives: Vec<_> =
         registry.natives().iter().filter(|plugin| plugin.metadata.id == id).collect();
-    let sandbox = sandbox()?;
-    let (mut plugins, mut broken) = (Vec::new(), Vec::new());
+    let sandbox = sandbox(settings)?;
+    let problems = registry.problems().iter().filter(|problem| problem.id() == Some(id));
+    let mut broken: Vec<_> =
+        problems.map(|problem| (problem.to_string(), problem.help())).collect();
+    let (mut plugins, mut guests) = (Vec::new(), Vec::new());
     for plugin in &natives {
         let mut facts = native_facts(plugin, &registry);
         facts.extend(runtime_facts(plugin, &runtimes));
@@ -172,18 +206,28 @@ pub fn plugin_info(id: &str, with_devices: bool, settings: &Settings) -> Result<
     }
     for file in registry.guests() {
         // A file that cannot be loaded may be the one that is asked for, by its name.
-        match sandbox.load(&file.path) {
-            Ok(plugin) if plugin.description().id == id => {
-                plugins.push(guest_facts(file, &plugin, &sandbox));
+        let plugin = profile(file, &sandbox, observer).and_then(|profile| {
+            let found = profile.description().id.clone();
+            let plugin = (found == id).then(|| loaded(file, &sandbox, observer)).transpose()?;
+            Ok((found, plugin))
+        });
+        match plugin {
+            Ok((_, Some(plugin))) => plugins.push(guest_facts(file, &plugin, &sandbox)),
+            Ok((other, None)) => guests.push(other),
+            Err(error) if file.is_named_like(id) => {
+                let advice = advice(&error, &file.path);
+                broken.push((format!("{}: {error}", file.path.display()), advice));
             }
-            Err(error) if file.name == id => {
-                broken.push(format!("{}: {error}", file.path.display()));
-            }
-            _ => {}
+            Err(_) => {}
         }
     }
+    if plugins.is_empty() && broken.is_empty() {
+        let natives = registry.natives().iter().map(|plugin| &*plugin.metadata.id);
+        let known = natives.chain(guests.iter().map(String::as_str));
+        return Err(registry.unknown("", id, known).into());
+    }
     if plugins.is_empty() {
-        return Err(Error::MissingPlugin { error: Box::new(registry.missing("", id)), broken });
+        return Err(Error::Broken { id: id.to_owned(), broken });
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {
@@ -264,7 +308,7 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
     facts
 }
 
-fn guest_facts(file: &GuestFile, plugin: &host_wasm::Plugin, sandbox: &Sandbox) -> PluginFacts {
+fn guest_facts(file: &GuestFile, plugin: &Plugin, sandbox: &Sandbox) -> PluginFacts {
     let description = plugin.description();
     let options: serde_json::Map<String, Value> = description
         .options

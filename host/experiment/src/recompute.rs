@@ -16,7 +16,7 @@ use crate::computed::{Computed, State};
 use crate::error::{Error, Result};
 use crate::guests::{GuestWish, Guests, Wishes};
 use crate::observer::{Notice, Observer};
-use crate::results::{index, record_result, results_of};
+use crate::results::{index, record_result, registry_of, results_of};
 use crate::settings::Settings;
 
 /// Selection of metrics, reports and advice to recompute.
@@ -147,11 +147,9 @@ fn choose(
             }
         }
     }
-    let base = folder.header().manifest_path.parent().unwrap_or(Path::new("/"));
-    let folders: Vec<_> = manifest.plugin_folders.iter().map(|it| base.join(it)).collect();
-    let registry = settings.registry(&folders);
+    let registry = registry_of(folder, &manifest, settings);
     let wishes = Wishes { metrics, ..Wishes::default() };
-    let (guests, problems) = Guests::choose(&wishes, &registry, observer)?;
+    let (guests, problems) = Guests::choose(&wishes, &registry, settings, observer)?;
     // Options that fitted then need not fit the plugin of now: it says so itself, case by case.
     let missing =
         problems.into_iter().filter(|problem| problem.is_missing).map(Box::new).map(Error::Guest);

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use host_manifest::Mentions;
 use host_record::{CaseRecord, MetricValue, Outcome, Parity, Recommendation, Verdict, Warning};
+use host_registry::Registry;
 use host_store::{
     Database, ResultRecord, ResultsFolder, RunFolder, RunHeader, RunWriter, StoreError,
 };
@@ -204,6 +206,13 @@ pub(crate) fn indexed(
 pub fn results_of(path: &Path, settings: &Settings) -> ResultsFolder {
     let results = path.parent().and_then(Path::parent).map(Path::to_owned);
     ResultsFolder::new(results.unwrap_or_else(|| settings.results(None)))
+}
+
+/// Returns the plugins found now, in the folders of a run's manifest as well.
+pub(crate) fn registry_of(run: &RunFolder, mentions: &Mentions, settings: &Settings) -> Registry {
+    let base = run.header().manifest_path.parent().unwrap_or(Path::new("/"));
+    let folders: Vec<_> = mentions.plugin_folders.iter().map(|it| base.join(it)).collect();
+    settings.registry(&folders)
 }
 
 /// Stores a result; a value that is not a number costs the plugin its output. Whether there is

@@ -10,7 +10,7 @@ output and nothing that was measured.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::{panic, thread};
+use std::time::{Duration, Instant};
 
 use host_plan::{Plan, PlannedCase};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
@@ -19,7 +19,7 @@ use host_store::{
     NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder, RunPlugin,
     RunViews, RunWriter, StoreError,
 };
-use host_wasm::GuestErrorKind;
+use host_wasm::{Cancel, GuestErrorKind, Sandbox};
 
 use crate::backends::{ChosenBackend, Described, describe_backends, executor, install_missing};
 use crate::compute::{Extent, compute};
@@ -30,8 +30,12 @@ use crate::guests::{Guest, Guests};
 use crate::observer::{Notice, Observer, OfCases, Progress};
 use crate::programs::Hashing;
 use crate::recompute::tell;
+use crate::reports::{self, GuestFailure, Reports, WrittenReport};
 use crate::results::{import, indexed, record_result, results_of};
 use crate::settings::Settings;
+
+/// Time that metrics of finished cases are waited for after measuring was interrupted.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Options of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,8 +53,10 @@ pub struct ExecutedRun {
     pub folder: RunFolder,
     /// The results folder that it lies in.
     pub results: ResultsFolder,
-    /// Whether it was interrupted. Finished cases are kept.
+    /// Whether it was interrupted. Everything that was done is kept.
     pub interrupted: bool,
+    /// If so, the parts that are missing.
+    pub missing: Missing,
     /// The reports that were written.
     pub reports: Vec<WrittenReport>,
     /// The database, if the run is in it.
@@ -59,22 +65,34 @@ pub struct ExecutedRun {
     pub guest_failure: Option<GuestFailure>,
 }
 
-/// A report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrittenReport {
-    /// The id of its plugin.
-    pub plugin: String,
-    /// Its files, the main one first.
-    pub files: Vec<PathBuf>,
+/// Parts of an interrupted run that are missing, apart from cases.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Whether values of metrics are.
+    pub metrics: bool,
+    /// Recommenders whose advice is.
+    pub recommenders: Vec<String>,
+    /// Plugins whose reports are.
+    pub reports: Vec<String>,
 }
 
-/// Whose fault it is that a guest's output is missing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GuestFailure {
-    /// The plugin's.
-    Plugin,
-    /// The file system's, which did not take a report.
-    FileSystem,
+impl Missing {
+    /// Returns whether anything is missing.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.metrics || !self.recommenders.is_empty() || !self.reports.is_empty()
+    }
+}
+
+/// Advice of recommenders.
+#[derive(Debug, Default)]
+pub struct Advised {
+    /// The advice.
+    pub records: Vec<RecommendationRecord>,
+    /// Recommenders that were not asked to the end because the user asked to stop.
+    pub missing: Vec<String>,
+    /// Whether a recommender failed.
+    pub failure: Option<GuestFailure>,
 }
 
 /// Result of resuming a run.
@@ -133,6 +151,8 @@ struct StartedRun {
     /// Backends that could not be described, by their id in the manifest.
     failures: BTreeMap<String, DescribeError>,
     guest_failure: Option<GuestFailure>,
+    /// Whether cases or values were added, so that earlier advice and reports no longer say everything.
+    is_news: bool,
 }
 
 /// State of a run to resume.
@@ -294,7 +314,16 @@ impl PreparedRun {
     fn begin(self, writer: RunWriter, results: ResultsFolder) -> StartedRun {
         let Self { plan, guests, mut executor, failures, .. } = self;
         executor.references = Some(writer.references_folder());
-        StartedRun { plan, guests, writer, executor, results, failures, guest_failure: None }
+        StartedRun {
+            plan,
+            guests,
+            writer,
+            executor,
+            results,
+            failures,
+            guest_failure: None,
+            is_news: false,
+        }
     }
 }
 
@@ -345,28 +374,37 @@ impl StartedRun {
         interrupt: &Interrupt,
         observer: &mut dyn Observer,
     ) -> Result<ExecutedRun> {
-        let interrupted = self.measure(interrupt, observer)?;
-        self.compute_metrics(observer)?;
-        let folder = self.writer.folder().clone();
-        let (written, imported) = if interrupted {
-            (Vec::new(), import(&self.results, &folder))
+        let mut interrupted = self.measure(interrupt, observer)?;
+        let cancel = cancel(interrupt, interrupted);
+        self.guests.sandbox.heed(cancel.clone());
+        let mut missing =
+            Missing { metrics: !self.compute_metrics(&cancel, observer)?, ..Missing::default() };
+        let mut written = Vec::new();
+        if interrupted || missing.metrics {
+            let ids =
+                |guests: &[Guest]| guests.iter().map(|guest| guest.identity.id.clone()).collect();
+            missing.recommenders = ids(&self.guests.recommenders);
+            missing.reports = ids(&self.guests.reports);
+            interrupted = true;
         } else {
-            self.ask_recommenders(observer)?;
-            self.writer.finish()?;
-            // The reports and the database take about as long, and neither reads the other.
-            let (results, folder) = (self.results.clone(), &folder);
-            let (written, imported) = thread::scope(|scope| {
-                let importing = scope.spawn(move || import(&results, folder));
-                let written = self.write_reports(reports, observer);
-                (written, importing.join().unwrap_or_else(|panic| panic::resume_unwind(panic)))
-            });
-            (written?, imported)
-        };
-        let database = indexed(imported, observer);
+            missing.recommenders = self.ask_recommenders(observer)?;
+            // Reports tell when the run ended, and a run without its reports has not finished.
+            self.writer.end()?;
+            let reports = self.write_reports(reports, observer)?;
+            (written, missing.reports) = (reports.written, reports.missing);
+            interrupted = missing.is_any();
+            if !interrupted {
+                self.writer.finish()?;
+            }
+        }
+        // As other readers see it: without an end if reports are missing.
+        let folder = RunFolder::open(self.writer.folder().path())?;
+        let database = indexed(import(&self.results, &folder), observer);
         Ok(ExecutedRun {
             folder,
             results: self.results,
             interrupted,
+            missing,
             reports: written,
             database,
             guest_failure: self.guest_failure,
@@ -385,6 +423,7 @@ impl StartedRun {
             .map(|item| (item.id().to_owned(), processes(&item)))
             .filter(|(id, process)| self.writer.is_recorded(id, *process))
             .collect();
+        self.is_news = done.len() as u64 != total(&self.plan);
         observer.progress(Progress::Measuring {
             plan: &self.plan,
             done: done.len() as u64,
@@ -408,45 +447,72 @@ impl StartedRun {
         }
     }
 
-    /// Computes what has not been computed yet, for every finished case.
-    fn compute_metrics(&mut self, observer: &mut dyn Observer) -> Result<()> {
+    /// Computes what has not been computed yet, for every finished case. Returns whether all is computed.
+    fn compute_metrics(&mut self, cancel: &Cancel, observer: &mut dyn Observer) -> Result<bool> {
         let folder = self.writer.folder().clone();
-        let Self { guests, writer, guest_failure, .. } = self;
+        let Self { guests, writer, guest_failure, is_news, .. } = self;
         let mut before: Option<Computed> = None;
         let mut on_result = |computed: Computed| {
+            // Being interrupted is not a failure, so it is not recorded.
+            if computed.now.error.is_some() && cancel.is_asked() {
+                return Err(Error::Interrupted);
+            }
             tell(&computed, before.as_ref(), observer);
             let is_kept = !computed.is_news() || record_result(writer, &computed.now, observer)?;
             if computed.now.error.is_some() || !is_kept {
                 *guest_failure = Some(GuestFailure::Plugin);
             }
+            *is_news |= computed.is_news();
             before = Some(computed);
             Ok(())
         };
         let Guests { sandbox, metrics, .. } = guests;
-        compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut on_result)
-    }
-
-    fn ask_recommenders(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let (advice, failure) = recommend(self.writer.folder(), &self.guests, observer)?;
-        for record in &advice {
-            self.writer.record_recommendations(record)?;
+        match compute(sandbox, metrics, &folder, &[], Extent::Missing, &mut on_result) {
+            Err(Error::Interrupted) => Ok(false),
+            computed => computed.map(|()| true),
         }
-        self.guest_failure = failure.or(self.guest_failure);
-        Ok(())
     }
 
-    fn write_reports(
-        &mut self,
-        to: Option<&Path>,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<WrittenReport>> {
-        let (written, failure) = report(self.writer.folder(), &self.guests, to, observer)?;
-        self.guest_failure = failure.or(self.guest_failure);
-        Ok(written)
+    /// Asks the recommenders whose advice is missing or of earlier values. Returns those that are missing still.
+    fn ask_recommenders(&mut self, observer: &mut dyn Observer) -> Result<Vec<String>> {
+        let folder = self.writer.folder();
+        let recorded = if self.is_news { Vec::new() } else { folder.recommendations()? };
+        let is_recorded = |guest: &&Guest| {
+            recorded.iter().any(|record| {
+                (&record.plugin, &record.options) == (&guest.identity, &guest.options)
+            })
+        };
+        let Guests { sandbox, recommenders, .. } = &self.guests;
+        let asked: Vec<&Guest> = recommenders.iter().filter(|guest| !is_recorded(guest)).collect();
+        let advised = ask(folder, sandbox, &asked, observer)?;
+        for record in &advised.records {
+            self.writer.record_recommendations(record)?;
+            self.is_news = true;
+        }
+        self.guest_failure = advised.failure.or(self.guest_failure);
+        Ok(advised.missing)
+    }
+
+    fn write_reports(&mut self, to: Option<&Path>, observer: &mut dyn Observer) -> Result<Reports> {
+        let folder = self.writer.folder();
+        let reports = reports::write(folder, &self.guests, to, !self.is_news, observer)?;
+        self.guest_failure = reports.failure.or(self.guest_failure);
+        Ok(reports)
     }
 }
 
-/// Asks recommenders about a run. Returns their advice, and whether one of them failed.
+/// Returns when calls of guests are to end: as soon as the user asks for it. If measuring was interrupted, the
+/// finished cases still get their metrics, but nobody waits long for them.
+fn cancel(interrupt: &Interrupt, interrupted: bool) -> Cancel {
+    let interrupt = interrupt.clone();
+    let end = interrupted.then(|| Instant::now() + PATIENCE);
+    Cancel::when(move || match end {
+        Some(end) => Instant::now() >= end,
+        None => interrupt.is_interrupted(),
+    })
+}
+
+/// Asks recommenders about a run.
 ///
 /// # Errors
 ///
@@ -455,63 +521,38 @@ pub fn recommend(
     folder: &RunFolder,
     guests: &Guests,
     observer: &mut dyn Observer,
-) -> Result<(Vec<RecommendationRecord>, Option<GuestFailure>)> {
-    let (mut records, mut failure) = (Vec::new(), None);
-    if guests.recommenders.is_empty() {
-        return Ok((records, failure));
+) -> Result<Advised> {
+    let recommenders: Vec<&Guest> = guests.recommenders.iter().collect();
+    ask(folder, &guests.sandbox, &recommenders, observer)
+}
+
+fn ask(
+    folder: &RunFolder,
+    sandbox: &Sandbox,
+    recommenders: &[&Guest],
+    observer: &mut dyn Observer,
+) -> Result<Advised> {
+    let mut advised = Advised::default();
+    if recommenders.is_empty() {
+        return Ok(advised);
     }
     let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
-    for Guest { plugin, identity, options, .. } in &guests.recommenders {
-        match guests.sandbox.recommend(plugin, Rc::clone(&views), options) {
+    for Guest { plugin, identity, options, .. } in recommenders {
+        match sandbox.recommend(plugin, Rc::clone(&views), options) {
             Ok(advice) => {
-                records.push(RecommendationRecord::new(identity.clone(), options.clone(), advice));
+                let record = RecommendationRecord::new(identity.clone(), options.clone(), advice);
+                advised.records.push(record);
+            }
+            Err(error) if matches!(*error.kind, GuestErrorKind::Cancelled) => {
+                advised.missing.push(identity.id.clone());
             }
             Err(error) => {
-                failure = Some(GuestFailure::Plugin);
+                advised.failure = Some(GuestFailure::Plugin);
                 observer.notice(Notice::AdviceFailed { plugin: &identity.id, error: &error });
             }
         }
     }
-    Ok((records, failure))
-}
-
-/// Writes the reports of a run, to a folder or into the run folder. Returns what was written, and
-/// whether one of them failed.
-///
-/// # Errors
-///
-/// If the run folder cannot be read, or the folder cannot be made.
-pub fn report(
-    folder: &RunFolder,
-    guests: &Guests,
-    to: Option<&Path>,
-    observer: &mut dyn Observer,
-) -> Result<(Vec<WrittenReport>, Option<GuestFailure>)> {
-    let (mut written, mut failure) = (Vec::new(), None);
-    if guests.reports.is_empty() {
-        return Ok((written, failure));
-    }
-    let to = match to {
-        Some(to) => {
-            std::fs::create_dir_all(to).map_err(|error| Error::io("create", to, error))?;
-            to.to_owned()
-        }
-        None => folder.reports_folder()?,
-    };
-    let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
-    for Guest { plugin, identity, options, .. } in &guests.reports {
-        match guests.sandbox.render(plugin, Rc::clone(&views), &to, options) {
-            Ok(files) => written.push(WrittenReport { plugin: identity.id.clone(), files }),
-            Err(error) => {
-                failure = Some(match *error.kind {
-                    GuestErrorKind::Output { .. } => GuestFailure::FileSystem,
-                    _ => GuestFailure::Plugin,
-                });
-                observer.notice(Notice::ReportFailed { plugin: &identity.id, error: &error });
-            }
-        }
-    }
-    Ok((written, failure))
+    Ok(advised)
 }
 
 /// Records cases in the run folder. The plan has gaps for plugins that could not be described, since

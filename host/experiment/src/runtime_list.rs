@@ -231,7 +231,7 @@ pub fn no_runtime_error(id: &str, registry: &Registry) -> Error {
     if registry.natives().iter().any(|plugin| plugin.metadata.id == id) {
         return RuntimeError::NoRuntime { id: id.into() }.into();
     }
-    registry.missing("backend", id).into()
+    registry.missing(id).into()
 }
 
 /// Returns the name of an installed runtime, by its plugin's id or its own name. A runtime of another plugin

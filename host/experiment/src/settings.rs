@@ -74,4 +74,10 @@ impl Settings {
     pub fn worker(&self) -> Option<PathBuf> {
         Some(self.executable_folder()?.join(platform::worker_file_name()))
     }
+
+    /// Returns the path of the installation's program `host`, which may not exist.
+    #[must_use]
+    pub fn host(&self) -> Option<PathBuf> {
+        Some(self.executable_folder()?.join(platform::host_file_name()))
+    }
 }

@@ -41,6 +41,7 @@ mod sample;
 mod settings;
 mod summary;
 mod table;
+pub mod visible;
 mod warning;
 pub mod words;
 

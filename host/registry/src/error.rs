@@ -42,8 +42,13 @@ pub enum Problem {
         folder: PathBuf,
     },
     /// A `plugin.toml` that cannot be used.
-    #[error(transparent)]
-    Metadata(#[from] MetadataError),
+    #[error("{error}")]
+    Metadata {
+        /// The id in it, as far as it can be read; else the name of its folder, which is usually the id.
+        id: Option<String>,
+        /// The error.
+        error: MetadataError,
+    },
     /// The library that `plugin.toml` names is missing.
     #[error("the library {} of plugin `{id}` {version} is missing", .library.display())]
     MissingLibrary {
@@ -101,8 +106,7 @@ impl Problem {
             | Self::Abi { id, .. }
             | Self::Link { id, .. }
             | Self::RuntimePath { id, .. } => Some(id),
-            // A folder is usually called by its plugin's id.
-            Self::Metadata(error) => error.file.parent()?.file_name()?.to_str(),
+            Self::Metadata { id, .. } => id.as_deref(),
             Self::Folder { .. } | Self::RelativeFolder { .. } => None,
         }
     }
@@ -115,10 +119,10 @@ impl Problem {
                 format!("create the folder, or stop naming it ({})", who_names(*origin))
             }
             Self::RelativeFolder { .. } => "write the folder's absolute path".into(),
-            Self::Metadata(error) if error.line.is_none() => {
+            Self::Metadata { error, .. } if error.line.is_none() => {
                 format!("make sure that {} is readable text", error.file.display())
             }
-            Self::Metadata(_) => {
+            Self::Metadata { .. } => {
                 "fix the line; the guide's page on backends lists every key".into()
             }
             Self::MissingLibrary { library, .. } => format!(
@@ -177,6 +181,14 @@ pub enum RegistryError {
         /// The user's own plugin folder, to which plugins can be added.
         install: Option<PathBuf>,
     },
+    /// It is a metric, report or recommender, by the name of its file.
+    #[error("`{id}` is a WASM plugin and not a backend: {}", .file.display())]
+    NotABackend {
+        /// The requested id.
+        id: String,
+        /// The file.
+        file: PathBuf,
+    },
     /// The plugin exists but is broken.
     #[error("plugin `{id}` cannot be used: {}", join(.problems))]
     Broken {
@@ -233,19 +245,12 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// Returns whether the plugin is only missing or broken, so that an experiment may go on without it. A
-    /// plugin that is not trusted, or that uses files outside its folder, may be an attack.
+    /// Returns whether the plugin is only not installed, so that an experiment may go on without it. A plugin that
+    /// is there and cannot be used is an error that the user can mend before anything is measured, and one that is
+    /// not trusted, or that uses files outside its folder, may be an attack.
     #[must_use]
     pub fn is_absence(&self) -> bool {
-        match self {
-            Self::Unknown { .. } | Self::NoVersion { .. } => true,
-            Self::Broken { problems, .. } => !problems.iter().any(|problem| {
-                matches!(problem, Problem::Link { .. } | Problem::RuntimePath { .. })
-            }),
-            Self::Untrusted { .. } | Self::Changed { .. } | Self::Read { .. } | Self::Lock(_) => {
-                false
-            }
-        }
+        matches!(self, Self::Unknown { .. })
     }
 
     /// Returns a hint to fix the error.
@@ -271,6 +276,10 @@ impl RegistryError {
                     ),
                 }
             }
+            Self::NotABackend { id, .. } => format!(
+                "metrics, reports and recommenders have tables of their own in a manifest: [[metric]], \
+                 [[report]] and [[recommend]]; `host plugins info {id}` says which it is"
+            ),
             Self::Broken { problems, .. } => {
                 problems.iter().map(Problem::help).collect::<Vec<_>>().join("; ")
             }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::error::{Problem, RegistryError, nearest};
 use crate::lock::{LockError, LockFile, Locked};
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, is_id};
 use crate::origin::Origin;
 use crate::platform;
 use crate::search::{Folder, Search};
@@ -44,6 +44,23 @@ pub struct GuestFile {
     pub folder: PathBuf,
     /// Origin of that folder.
     pub origin: Origin,
+}
+
+impl GuestFile {
+    /// Returns whether the file is the plugin `id` by its name: `latency`, with a version `latency-0.2.0`, or with
+    /// the kind, as cargo names it, `metric-latency`. A file that cannot be loaded has nothing but its name.
+    #[must_use]
+    pub fn is_named_like(&self, id: &str) -> bool {
+        let kinds = ["metric-", "report-", "recommender-"];
+        let without_kind = kinds.iter().find_map(|kind| self.name.strip_prefix(kind));
+        [Some(&*self.name), without_kind].into_iter().flatten().any(|name| {
+            let rest = name.strip_prefix(id);
+            rest.is_some_and(|rest| {
+                let version = rest.strip_prefix('-').unwrap_or_default();
+                rest.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
+            })
+        })
+    }
 }
 
 /// Trust in a native plugin.
@@ -275,7 +292,7 @@ impl Registry {
     ) -> Result<&NativePlugin, RegistryError> {
         let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
         if named.is_empty() {
-            return Err(self.missing("backend", id));
+            return Err(self.missing(id));
         }
         let fits = |plugin: &&&NativePlugin| {
             requirement.is_none_or(|requirement| requirement.matches(&plugin.metadata.version))
@@ -298,22 +315,20 @@ impl Registry {
         })
     }
 
-    /// Returns the error for a missing plugin `id`: it is broken, or does not exist. `what` is the
-    /// requested kind, in a word: `backend`, the kind of a guest, or empty for any kind.
+    /// Returns the error for a backend `id` that is not among the native plugins: it is broken, a guest, or not
+    /// installed.
     #[must_use]
-    pub fn missing(&self, what: &'static str, id: &str) -> RegistryError {
+    pub fn missing(&self, id: &str) -> RegistryError {
         let problems: Vec<_> =
             self.problems.iter().filter(|problem| problem.id() == Some(id)).cloned().collect();
-        if matches!(what, "backend" | "") && !problems.is_empty() {
+        if !problems.is_empty() {
             return RegistryError::Broken { id: id.into(), problems };
         }
-        let natives = self.natives.iter().map(|plugin| plugin.metadata.id.as_str());
-        let guests = self.guests.iter().map(|guest| guest.name.as_str());
-        match what {
-            "backend" => self.unknown(what, id, natives),
-            "" => self.unknown(what, id, natives.chain(guests)),
-            _ => self.unknown(what, id, guests),
+        if let Some(guest) = self.guests.iter().find(|guest| guest.is_named_like(id)) {
+            return RegistryError::NotABackend { id: id.into(), file: guest.path.clone() };
         }
+        let natives = self.natives.iter().map(|plugin| plugin.metadata.id.as_str());
+        self.unknown("backend", id, natives)
     }
 
     /// Returns the error that no plugin `id` is among those that are `available`.
@@ -328,7 +343,8 @@ impl Registry {
         RegistryError::Unknown {
             what,
             id: id.into(),
-            nearest: nearest(id, available.iter().copied()).map(Into::into),
+            nearest: nearest(id, available.iter().copied().filter(|other| *other != id))
+                .map(Into::into),
             available: available.into_iter().map(Into::into).collect(),
             install: self.install.clone(),
         }
@@ -461,8 +477,23 @@ fn seal(plugin: &NativePlugin) -> Result<Seal, RegistryError> {
     Ok(Seal { sha256: sha256(lines.as_bytes()), library_sha256 })
 }
 
+/// Returns the id in a `plugin.toml` that cannot be used, as far as it can be read, else the folder's name.
+fn probable_id(folder: &Path, file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let value = |line: &str| {
+        let (key, value) = line.split_once('=')?;
+        let value = value.trim().trim_matches(['"', '\'']);
+        (key.trim() == "id" && is_id(value)).then(|| value.to_owned())
+    };
+    // The keys of the plugin come before its tables, which may have an `id` of their own.
+    let lines = text.lines().take_while(|line| !line.trim_start().starts_with('['));
+    let mut lines = lines.filter_map(value);
+    lines.next().or_else(|| Some(folder.file_name()?.to_str()?.to_owned()))
+}
+
 fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugin, Box<Problem>> {
-    let metadata = Metadata::read(file).map_err(Problem::from)?;
+    let metadata = Metadata::read(file)
+        .map_err(|error| Problem::Metadata { id: probable_id(folder, file), error })?;
     let library = folder.join(platform::library_file_name(&metadata.library));
     let (id, version) = (metadata.id.clone(), metadata.version.clone());
     if !library.is_file() {
@@ -798,8 +829,16 @@ mod tests {
         let messages = [
             machine.message_for_user(&registry.backend("openvno", None).expect_err("a typo")),
             machine.message_for_user(&registry.backend("cuda", None).expect_err("not installed")),
-            machine.message_for_user(&registry.missing("metric", "latencies")),
-            machine.message_for_user(&registry.missing("", "latencies")),
+            machine.message_for_user(&registry.unknown(
+                "metric",
+                "latencies",
+                ["latency"].into_iter(),
+            )),
+            machine.message_for_user(&registry.unknown(
+                "",
+                "x",
+                ["latency", "openvino", "x"].into_iter(),
+            )),
         ];
         insta::assert_snapshot!(messages.join("\n"), @r"
         no backend plugin `openvno` is installed
@@ -808,8 +847,8 @@ mod tests {
         help: installed: openvino; to add one, put its folder or .wasm file into /user
         no metric plugin `latencies` is installed
         help: installed: latency; to add one, put its folder or .wasm file into /user
-        no plugin `latencies` is installed
-        help: installed: latency, openvino; to add one, put its folder or .wasm file into /user
+        no plugin `x` is installed
+        help: installed: latency, openvino, x; to add one, put its folder or .wasm file into /user
         ");
     }
 
@@ -850,6 +889,35 @@ mod tests {
         registry.backend("good", None).expect("the good one is still there");
         let error = registry.backend("absent", None).expect_err("a broken plugin");
         assert!(matches!(error, RegistryError::Broken { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_broken_plugin_is_known_by_its_id_and_not_by_its_folder() {
+        let machine = Machine::new();
+        fs::create_dir_all(machine.path("user/scale-0.2")).expect("a folder");
+        for text in
+            ["schema = 1\nid = \"scale\"\nversoin = \"0.2.0\"\n", "id = 'scale'\nversion = \"0\n"]
+        {
+            fs::write(machine.path("user/scale-0.2/plugin.toml"), text).expect("a file");
+            let error = machine.registry().backend("scale", None).expect_err("a typo");
+            assert!(matches!(error, RegistryError::Broken { .. }), "{error}");
+            assert!(!error.is_absence());
+        }
+    }
+
+    #[test]
+    fn a_guest_that_is_wanted_as_a_backend_is_said_to_be_one() {
+        let machine = Machine::new();
+        fs::write(machine.path("user/metric_latency.wasm"), "").expect("a guest");
+        let error = machine.registry().backend("latency", None).expect_err("a guest");
+        let message = machine.message_for_user(&error);
+        insta::assert_snapshot!(message, @r"
+        `latency` is a WASM plugin and not a backend: /user/metric_latency.wasm
+        help: metrics, reports and recommenders have tables of their own in a manifest: [[metric]], [[report]] and [[recommend]]; `host plugins info latency` says which it is
+        ");
+        let file = &machine.registry().guests()[0].clone();
+        let alike = ["latency", "metric-latency", "report-latency", "lat", "latency-0"];
+        assert_eq!(alike.map(|id| file.is_named_like(id)), [true, true, false, false, false]);
     }
 
     #[test]

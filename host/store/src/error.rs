@@ -72,6 +72,15 @@ pub enum StoreError {
         /// The link.
         path: PathBuf,
     },
+    /// A report would replace a file, or use a folder, that the host did not write for a report.
+    #[error(
+        "`{}` is in the way: the host did not write it, or it has changed since",
+        .path.display()
+    )]
+    NotOurs {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// There is no such run.
     #[error("there is no run `{name}` in `{}`", .results.display())]
     NoSuchRun {
@@ -190,6 +199,9 @@ impl StoreError {
                  reached by a link"
                     .into()
             }
+            Self::NotOurs { .. } => {
+                "move it away, or name another folder for reports with `--report-dir`".into()
+            }
             Self::AmbiguousRun { .. } => "give a longer part of the id".into(),
             Self::RunLocked { .. } => "wait until that host has finished, then try again".into(),
             Self::Busy { .. } => "nothing is lost: when that process has closed the database, \
@@ -219,6 +231,7 @@ impl StoreError {
             | Self::Parquet { path, .. }
             | Self::NotUnicode { path }
             | Self::Link { path }
+            | Self::NotOurs { path }
             | Self::NotARun { path }
             | Self::RunLocked { path }
             | Self::Busy { path, .. }

@@ -11,7 +11,8 @@ one process write at a time, so it is opened only for the duration of an import.
 damaged nothing is lost, because it can be updated or rebuilt from the folders at any time.
 
 [`RunViews`] offers the fixed views that reports and recommenders read, from an in-memory DuckDB
-over a single run folder, so that reports need no database file.
+over a single run folder, so that reports need no database file. [`ReportFolder`] is where a report's
+files go.
 
 The store knows no plugin, prints nothing, and never opens DuckDB while something is being timed:
 its threads would share the machine with the measurement.
@@ -22,6 +23,7 @@ mod distribution;
 mod error;
 mod export;
 mod platform;
+mod report_folder;
 mod results_folder;
 mod run;
 mod views;
@@ -31,6 +33,7 @@ pub use database::{
 };
 pub use error::StoreError;
 pub use export::{ExportFormat, export, exported_views};
+pub use report_folder::ReportFolder;
 pub use results_folder::{
     DATABASE_FILE, DamagedRun, ResultsFolder, RunEntry, RunState, list_table,
 };

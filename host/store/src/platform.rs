@@ -16,3 +16,14 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
+
+/// Gives new files the permissions that files usually have, and not those of secrets.
+#[cfg(unix)]
+pub(crate) fn for_everybody(builder: &mut tempfile::Builder<'_, '_>) {
+    use std::os::unix::fs::PermissionsExt as _;
+    builder.permissions(std::fs::Permissions::from_mode(0o666));
+}
+
+/// Does nothing: elsewhere a file has the permissions of its folder.
+#[cfg(not(unix))]
+pub(crate) fn for_everybody(_: &mut tempfile::Builder<'_, '_>) {}

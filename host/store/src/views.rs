@@ -65,9 +65,10 @@ impl RunViews {
     /// Does the same on a connection that may write files. For our own queries only.
     pub(crate) fn open_unconfined(folder: &RunFolder) -> Result<Self, StoreError> {
         let started = Instant::now();
-        let path = folder.path();
+        let (path, ended) = (folder.path(), folder.ended.clone());
         let path = path.canonicalize().map_err(StoreError::io("read", path))?;
-        let folder = RunFolder::open(&path)?;
+        let mut folder = RunFolder::open(&path)?;
+        folder.ended = ended;
         let mut connection = in_memory()?;
         migrate(&mut connection, &path, MIGRATIONS)?;
         complete(&mut connection, &path)?;

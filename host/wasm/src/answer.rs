@@ -7,17 +7,97 @@ use host_record::{
 };
 use semver::Version;
 
+use crate::amounts;
 use crate::bindings::{metric, recommender, run_metric};
+use crate::error::shortened;
 use crate::plugin::Description;
 
 /// Values that one metric may state for one case, and pieces of advice that one recommender may
 /// give. A guest that says more has lost its way.
 const MOST: usize = 10_000;
 
+/// Columns that a metric may read, and bytes of each name.
+const COLUMNS: usize = 256;
+const COLUMN: usize = 200;
+
+/// Options that a plugin may have.
+const OPTIONS: usize = 100;
+
+/// Attributes of a value or of advice.
+const ATTRIBUTES: usize = 64;
+
+/// Bytes of the texts of a metric's values for one case.
+const CASE: usize = 64 << 10;
+
+/// Bytes of the texts of a recommender's advice: so many, and some for each case of the run.
+const ADVICE: usize = 1 << 20;
+const ADVICE_OF_CASE: usize = 1 << 10;
+
 /// Says what is wrong.
 type Checked<T> = Result<T, String>;
 
+/// Bytes that the texts of an answer may still have.
+struct Budget {
+    limit: usize,
+    left: usize,
+}
+
+impl Budget {
+    fn new(limit: usize) -> Self {
+        Self { limit, left: limit }
+    }
+
+    /// Takes a text of at most `most` bytes.
+    fn take(&mut self, what: &str, text: &str, most: usize) -> Checked<()> {
+        within(what, text, most)?;
+        self.left = self.left.checked_sub(text.len()).ok_or_else(|| {
+            format!("its texts have more than {} bytes in all, the limit", self.limit)
+        })?;
+        Ok(())
+    }
+}
+
+/// Checks the length of a text, in bytes.
+fn within(what: &str, text: &str, most: usize) -> Checked<()> {
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(format!("the {what} {:?}… has {} bytes; the limit is {most}", shortened(text), text.len()))
+}
+
+/// Checks the names of the columns that a metric reads, and returns each once.
+pub(crate) fn columns(names: Vec<String>) -> Checked<Vec<String>> {
+    let mut columns: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    for name in names {
+        within("column's name", &name, COLUMN)?;
+        if seen.insert(name.clone()) {
+            columns.push(name);
+        }
+        if columns.len() > COLUMNS {
+            return Err(format!("it reads more than {COLUMNS} columns, the limit"));
+        }
+    }
+    Ok(columns)
+}
+
 pub(crate) fn description(description: Description) -> Checked<Description> {
+    let Description { id, version, summary, license, options } = &description;
+    for (what, text, most) in [
+        ("id", id, 64),
+        ("version", version, 64),
+        ("summary", summary, 500),
+        ("licence", license, 200),
+    ] {
+        within(what, text, most)?;
+    }
+    if options.len() > OPTIONS {
+        return Err(format!("it has {} options; the limit is {OPTIONS}", options.len()));
+    }
+    for (name, explanation) in options {
+        within("option's name", name, 64)?;
+        within("option's explanation", explanation, 2000)?;
+    }
     if !is_words(&description.id) {
         return Err(format!(
             "the id {:?} is not made of lower-case words and digits joined by hyphens",
@@ -119,9 +199,10 @@ pub(crate) fn measurements(
     }
     let mut seen = BTreeSet::new();
     let mut values = Vec::with_capacity(measurements.len());
+    let mut budget = Budget::new(CASE);
     for one in measurements {
         let name = one.metric.clone();
-        let value = measurement(plugin, one)
+        let value = measurement(plugin, one, &mut budget)
             .map_err(|fault| format!("`{}`: {fault}", shortened(&name).escape_debug()))?;
         if !seen.insert(name) {
             return Err(format!("`{}` is stated twice", value.metric));
@@ -134,9 +215,13 @@ pub(crate) fn measurements(
 fn measurement(
     plugin: &str,
     one: metric::tare::plugin::types::Measurement,
+    budget: &mut Budget,
 ) -> Checked<MetricValue> {
     use metric::tare::plugin::types::Measure;
 
+    budget.take("name", &one.metric, 200)?;
+    budget.take("unit", &one.unit, 32)?;
+    budget.take("direction", &one.direction, 32)?;
     let name = one.metric.strip_prefix(plugin).and_then(|rest| rest.strip_prefix('.'));
     if !name.is_some_and(|name| name.split('.').all(is_words)) {
         return Err(format!(
@@ -156,7 +241,10 @@ fn measurement(
         Measure::Value(value) => {
             return Err(format!("the value is {value}; what cannot be computed is a gap"));
         }
-        Measure::Gap(gap) => Err(self::gap(&gap.kind, gap.reason)?),
+        Measure::Gap(gap) => {
+            budget.take("gap's reason", &gap.reason, 1000)?;
+            Err(self::gap(&gap.kind, gap.reason)?)
+        }
     };
     if let Some((low, high)) = one.interval {
         let Ok(value) = value else { return Err("an interval around a gap".into()) };
@@ -165,13 +253,21 @@ fn measurement(
             return Err(format!("the interval from {low} to {high} is not around {value}"));
         }
     }
+    let attributes = one.attributes.into_iter().map(|item| (item.name, item.value));
+    let attributes = self::attributes(attributes, 16 << 10, budget)?;
+    if let Ok(value) = value
+        && let Some(fault) =
+            amounts::impossible(&one.metric, value, one.interval, &one.unit, &attributes)
+    {
+        return Err(fault);
+    }
     Ok(MetricValue {
         metric: one.metric,
         value,
         interval: one.interval,
         unit: one.unit,
         direction,
-        attributes: attributes(one.attributes.into_iter().map(|item| (item.name, item.value)))?,
+        attributes,
     })
 }
 
@@ -198,9 +294,19 @@ fn reason(reason: String) -> Checked<String> {
     Ok(reason)
 }
 
-fn attributes(items: impl Iterator<Item = (String, String)>) -> Checked<BTreeMap<String, String>> {
+/// Takes attributes, each value with at most `most` bytes.
+fn attributes(
+    items: impl ExactSizeIterator<Item = (String, String)>,
+    most: usize,
+    budget: &mut Budget,
+) -> Checked<BTreeMap<String, String>> {
+    if items.len() > ATTRIBUTES {
+        return Err(format!("{} attributes; the limit is {ATTRIBUTES}", items.len()));
+    }
     let mut attributes = BTreeMap::new();
     for (name, value) in items {
+        budget.take("attribute's name", &name, 100)?;
+        budget.take("attribute's value", &value, most)?;
         if let Some(earlier) = attributes.insert(name.clone(), value) {
             return Err(format!(
                 "the attribute {:?} is given twice, first as {:?}",
@@ -223,9 +329,16 @@ pub(crate) fn recommendations(
         ));
     }
     let known = cases(views, None)?;
+    let most = ADVICE.saturating_add(known.len().saturating_mul(ADVICE_OF_CASE));
+    let mut budget = Budget::new(most);
     recommendations
         .into_iter()
         .map(|one| {
+            budget.take("title", &one.title, 1000)?;
+            budget.take("explanation", &one.explanation, most)?;
+            for case in &one.cases {
+                budget.take("case's id", case, 200)?;
+            }
             if one.title.trim().is_empty() || one.title.chars().any(char::is_control) {
                 return Err(format!(
                     "the title {:?} is not one line of text",
@@ -244,7 +357,7 @@ pub(crate) fn recommendations(
                 title: one.title,
                 explanation: one.explanation,
                 cases: one.cases,
-                attributes: self::attributes(attributes)?,
+                attributes: self::attributes(attributes, most, &mut budget)?,
             })
         })
         .collect()
@@ -280,11 +393,6 @@ fn is_words(text: &str) -> bool {
         !word.is_empty()
             && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     })
-}
-
-/// Returns a guest's text, short enough to be quoted in an error.
-fn shortened(text: &str) -> String {
-    text.chars().take(80).collect()
 }
 
 #[cfg(test)]
@@ -413,6 +521,68 @@ mod tests {
             measurements("latency", many).expect_err("too many"),
             @"10001 values, where at most 10000 are taken"
         );
+    }
+
+    #[test]
+    fn texts_are_bounded_one_by_one_and_in_all() {
+        let long = |count: usize| "x".repeat(count);
+        insta::assert_snapshot!(
+            fault(|one| one.unit = long(33)),
+            @r#"`latency.p99.9`: the unit "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… has 33 bytes; the limit is 32"#
+        );
+        let name = fault(|one| one.metric = format!("latency.{}", long(200)));
+        assert!(name.ends_with("has 208 bytes; the limit is 200"), "{name}");
+        let gap = GuestGap { kind: "unsupported".into(), reason: long(1001) };
+        let reason = fault(|one| one.measure = Measure::Gap(gap));
+        assert!(reason.contains("the gap's reason") && reason.ends_with("is 1000"), "{reason}");
+        let attribute =
+            |name: &str, bytes| AttributeResult { name: name.into(), value: long(bytes) };
+        let value = fault(|one| one.attributes = vec![attribute("a", (16 << 10) + 1)]);
+        assert!(value.ends_with("has 16385 bytes; the limit is 16384"), "{value}");
+        let name = fault(|one| one.attributes = vec![attribute(&long(101), 1)]);
+        assert!(name.ends_with("has 101 bytes; the limit is 100"), "{name}");
+        let many = (0..65).map(|index| attribute(&index.to_string(), 1)).collect();
+        insta::assert_snapshot!(
+            fault(|one| one.attributes = many),
+            @"`latency.p99.9`: 65 attributes; the limit is 64"
+        );
+        let all = (0..5).map(|index| attribute(&index.to_string(), 16 << 10)).collect();
+        insta::assert_snapshot!(
+            fault(|one| one.attributes = all),
+            @"`latency.p99.9`: its texts have more than 65536 bytes in all, the limit"
+        );
+    }
+
+    #[test]
+    fn columns_are_read_once_and_are_few() {
+        let names = vec!["latency".to_owned(); 20_000];
+        assert_eq!(columns(names).expect("one column"), ["latency"]);
+        let names = ["start", "latency", "start"].map(str::to_owned).to_vec();
+        assert_eq!(columns(names).expect("two columns"), ["start", "latency"]);
+        let names = (0..20_000).map(|index| format!("output.{index}")).collect();
+        insta::assert_snapshot!(
+            columns(names).expect_err("too many"),
+            @"it reads more than 256 columns, the limit"
+        );
+        let long = columns(vec!["x".repeat(201)]).expect_err("too long");
+        assert!(long.ends_with("has 201 bytes; the limit is 200"), "{long}");
+    }
+
+    #[test]
+    fn impossible_values_are_refused() {
+        insta::assert_snapshot!(
+            fault(|one| {
+                one.measure = Measure::Value(-3.0);
+                one.interval = None;
+            }),
+            @"`latency.p99.9`: -3 ns is impossible: an amount in `ns` is not negative; a difference has the attribute `difference`"
+        );
+        let mut difference = good();
+        difference.measure = Measure::Value(-3.0);
+        difference.interval = None;
+        difference.attributes =
+            vec![AttributeResult { name: "difference".into(), value: "to batch 1".into() }];
+        assert!(measurements("latency", vec![difference]).is_ok());
     }
 
     #[test]

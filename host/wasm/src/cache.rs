@@ -1,95 +1,219 @@
 /*!
-Compiled components on disk.
+What is known of components, on disk: their compiled code, their description, or why they failed.
 
-Compiling a component takes a tenth of a second, loading compiled code a millisecond. But compiled
-code runs outside any sandbox, so its owner matters: the folder and each file in it must belong to
-this user and be writable by nobody else, no link is followed, and files are read through the
+Compiling a component takes a tenth of a second or a minute, loading compiled code a millisecond. But
+compiled code runs outside any sandbox, so its owner matters: the folder and each file in it must belong
+to this user and be writable by nobody else, no link is followed, and files are read through the
 descriptors that were checked. A checksum detects damage from a full or broken disk. Files that fail
 a check are compiled again; an unusable cache costs only time.
 
-An entry is named by the component's SHA-256 and all dependencies of the compiled code:
-wasmtime's version, its settings, the processor's features.
+A component has an entry, a small file in JSON, and a file of code. Their names are the component's
+SHA-256 and a hash of all dependencies: this host's version, wasmtime's version, its settings, the
+processor's features. The entry has the description and the columns, so that listing plugins runs
+none of them. What failed is not tried again for a day. The files that were used longest ago are removed
+if all have more than a gibibyte.
 */
 
+use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io;
-use std::path::Path;
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use host_hash::{Digest, Sha256, hexadecimal};
+use host_hash::{Digest, Sha256, hexadecimal, sha256_of_reader};
+use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::platform::Folder;
+use crate::platform::{Folder, Part, path_of, touch};
+use crate::plugin::Profile;
+use crate::shape::Shape;
 
-/// Start of an entry; the payload's SHA-256 and the payload follow.
-const MAGIC: &[u8] = b"tare compiled component 1\n";
+/// Bytes of all files.
+const MOST: u64 = 1 << 30;
 
-/// Entries that are kept, of about a megabyte each.
-const ENTRIES: usize = 64;
+/// Bytes of an entry.
+const LARGEST_ENTRY: u64 = 1 << 20;
 
+/// How long a failure is remembered.
+const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Version of the files' format.
+const FORMAT: u32 = 2;
+
+/// Compiled components, and what is known of them.
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: Folder,
+    path: PathBuf,
     compatibility: String,
+}
+
+/// What is known of a component.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Entry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<Code>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<Profile>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) failure: Option<Failure>,
+}
+
+/// A file of compiled code.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Code {
+    pub(crate) shape: Shape,
+    sha256: String,
+}
+
+/// Why a component cannot be used.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Failure {
+    /// Seconds since 1970.
+    at: u64,
+    /// `describe` or `columns`; none if it could not be compiled.
+    pub(crate) call: Option<String>,
+    pub(crate) reason: String,
+    pub(crate) standard_error: String,
+}
+
+impl Failure {
+    pub(crate) fn new(call: Option<&str>, reason: String, standard_error: String) -> Self {
+        Self { at: now(), call: call.map(str::to_owned), reason, standard_error }
+    }
+
+    /// Returns how long ago it was; `None` if that is too long, or if the clock was set back.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        now().checked_sub(self.at).map(Duration::from_secs).filter(|age| *age < REMEMBERED)
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 impl Cache {
     pub(crate) fn open(path: &Path, engine: &Engine) -> io::Result<Self> {
         let mut hasher = ShaHasher(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
+        hasher.write(format!("{FORMAT} {}", env!("CARGO_PKG_VERSION")).as_bytes());
         let compatibility = hexadecimal(&hasher.0.finalize()[..8]);
-        Ok(Self { folder: Folder::private(path)?, compatibility })
+        Ok(Self { folder: Folder::private(path)?, path: path.to_owned(), compatibility })
     }
 
-    fn name(&self, sha256: &str) -> String {
-        format!("{sha256}-{}", self.compatibility)
+    fn entry_name(&self, sha256: &str) -> String {
+        format!("{sha256}-{}.json", self.compatibility)
     }
 
-    pub(crate) fn load(&self, engine: &Engine, sha256: &str) -> Option<Component> {
-        let name = self.name(sha256);
+    fn code_name(&self, sha256: &str) -> String {
+        format!("{sha256}-{}.code", self.compatibility)
+    }
+
+    /// Returns the path of an entry. If it is removed, the component is compiled and asked again.
+    pub(crate) fn entry_path(&self, sha256: &str) -> PathBuf {
+        self.path.join(self.entry_name(sha256))
+    }
+
+    /// Returns what is known of a component. A failure of more than a day ago is forgotten.
+    pub(crate) fn entry(&self, sha256: &str) -> Entry {
+        let name = self.entry_name(sha256);
+        let refused = |reason: &dyn std::fmt::Display| {
+            tracing::warn!(
+                entry = name,
+                "asking the plugin again, since its entry is unusable: {reason}"
+            );
+        };
+        let Ok(Some(text)) =
+            self.folder.read_private(&name, LARGEST_ENTRY).inspect_err(|error| refused(error))
+        else {
+            return Entry::default();
+        };
+        let entry: Result<Entry, _> = serde_json::from_slice(&text);
+        let Ok(mut entry) = entry.inspect_err(|error| refused(error)) else {
+            return Entry::default();
+        };
+        entry.failure = entry.failure.filter(|failure| failure.age().is_some());
+        entry
+    }
+
+    /// Keeps an entry, and removes what was used longest ago if there is too much.
+    pub(crate) fn keep(&self, sha256: &str, entry: &Entry) {
+        let written = serde_json::to_vec(entry)
+            .map_err(io::Error::from)
+            .and_then(|text| self.folder.write(&self.entry_name(sha256), &text))
+            .and_then(|()| self.folder.prune(MOST));
+        if let Err(error) = written {
+            tracing::warn!("what is known of a plugin is not kept: {error}");
+        }
+    }
+
+    /// Returns compiled code, if it is there and whole.
+    pub(crate) fn code(&self, engine: &Engine, sha256: &str, code: &Code) -> Option<Component> {
+        let name = self.code_name(sha256);
         let refused = |reason: &dyn std::fmt::Display| {
             tracing::warn!(
                 entry = name,
                 "compiling again, since the cached code is unusable: {reason}"
             );
         };
-        let contents =
-            self.folder.read_private(&name).inspect_err(|error| refused(error)).ok()??;
-        let Some(compiled) = payload(&contents) else {
+        let mut file =
+            self.folder.open_private(&name).inspect_err(|error| refused(error)).ok()??;
+        let found = hash(&mut file).inspect_err(|error| refused(error)).ok()?;
+        if found != code.sha256 {
             refused(&"its checksum does not match");
             return None;
-        };
-        // SAFETY: `deserialize` needs bytes that `serialize` gave and nobody changed. They were
-        // written by `store`, since the folder and the file belong to this user and nobody else
-        // can write to them, and the checksum says that they are whole.
-        unsafe { Component::deserialize(engine, compiled) }.inspect_err(|error| refused(error)).ok()
-    }
-
-    pub(crate) fn store(&self, sha256: &str, component: &Component) {
-        let written =
-            component.serialize().map_err(|error| error.to_string()).and_then(|compiled| {
-                self.folder
-                    .write(&self.name(sha256), &entry(&compiled))
-                    .and_then(|()| self.folder.prune(ENTRIES))
-                    .map_err(|error| error.to_string())
-            });
-        if let Err(error) = written {
-            tracing::warn!("the compiled component is not kept: {error}");
         }
+        // Only the order of removal depends on it.
+        let _ = touch(&file);
+        // SAFETY: the bytes were written by a compiler of this sandbox and changed by nobody, since
+        // the folder and the file belong to this user and nobody else can write to them, and the
+        // checksum says that they are whole. Such a file is replaced, and never written to again.
+        unsafe { load(engine, &mut file) }.inspect_err(|error| refused(error)).ok()
+    }
+
+    /// Creates a file for compiled code.
+    pub(crate) fn part(&self) -> io::Result<Part<'_>> {
+        self.folder.part()
+    }
+
+    /// Keeps a file of compiled code.
+    pub(crate) fn keep_code(
+        &self,
+        sha256: &str,
+        shape: Shape,
+        mut part: Part<'_>,
+    ) -> io::Result<Code> {
+        let code = Code { shape, sha256: hash(&mut part.file)? };
+        part.keep(&self.code_name(sha256))?;
+        Ok(code)
     }
 }
 
-fn entry(compiled: &[u8]) -> Vec<u8> {
-    let mut entry = Vec::with_capacity(MAGIC.len() + 32 + compiled.len());
-    entry.extend_from_slice(MAGIC);
-    entry.extend_from_slice(&Sha256::digest(compiled));
-    entry.extend_from_slice(compiled);
-    entry
+/// Loads compiled code from a file, whose pages are read when they are needed.
+///
+/// # Safety
+///
+/// The file must hold what a compiler of this sandbox wrote, and must not be changed while the
+/// component lives.
+pub(crate) unsafe fn load(engine: &Engine, file: &mut File) -> wasmtime::Result<Component> {
+    // SAFETY: as promised by the caller.
+    unsafe { Component::deserialize_file(engine, path_of(file)) }.or_else(|error| {
+        // Files of some file systems cannot be run from where they are.
+        let mut compiled = Vec::new();
+        let whole = file.rewind().and_then(|()| file.read_to_end(&mut compiled));
+        // SAFETY: as above.
+        whole.map_err(|_| error).and_then(|_| unsafe { Component::deserialize(engine, &compiled) })
+    })
 }
 
-fn payload(entry: &[u8]) -> Option<&[u8]> {
-    let (checksum, compiled) = entry.strip_prefix(MAGIC)?.split_first_chunk::<32>()?;
-    (Sha256::digest(compiled).as_slice() == checksum).then_some(compiled)
+fn hash(file: &mut File) -> io::Result<String> {
+    file.rewind()?;
+    let Ok(hash) = sha256_of_reader(file, |_| Ok::<_, std::convert::Infallible>(()));
+    hash
 }
 
 /// The standard library's hash functions are not promised to stay the same.
@@ -110,16 +234,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_entries_are_taken() {
-        let entry = entry(b"code");
-        assert_eq!(payload(&entry), Some(b"code".as_slice()));
-        for cut in 0..entry.len() {
-            assert_eq!(payload(&entry[..cut]), None, "cut to {cut}");
+    fn a_failure_is_remembered_for_a_day() {
+        let hour = 60 * 60;
+        let failed = |ago: i64| Failure {
+            at: now().saturating_add_signed(-ago),
+            ..Failure::new(None, "slow".into(), String::new())
+        };
+        assert!(failed(0).age().is_some());
+        assert!(failed(23 * hour).age().is_some());
+        assert!(failed(25 * hour).age().is_none());
+        // A clock that was set back must not make it last for years.
+        assert!(failed(-2 * hour).age().is_none());
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_is_removed_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cache");
+        let cache = Folder::private(&path).expect("a folder");
+        for (age, name) in [(3, "old"), (2, "used"), (1, "new")] {
+            cache.write(name, &[0; 100]).expect("a file");
+            let file = File::options().write(true).open(path.join(name)).expect("it is there");
+            let time = SystemTime::now() - Duration::from_secs(100 * age);
+            file.set_modified(time).expect("a time");
         }
-        for position in 0..entry.len() {
-            let mut changed = entry.clone();
-            changed[position] ^= 1;
-            assert_eq!(payload(&changed), None, "changed at {position}");
-        }
+        touch(&File::open(path.join("used")).expect("it is there")).expect("a time");
+        cache.prune(200).expect("two fit");
+        assert!(!path.join("old").exists());
+        cache.prune(199).expect("one fits");
+        assert!(path.join("used").exists() && !path.join("new").exists());
     }
 }

@@ -1,7 +1,7 @@
 //! Standard output and error of a guest.
 
 /// Bytes of standard output and standard error that are kept: the last ones.
-pub(crate) const KEPT: usize = 16 << 10;
+pub(crate) const KEPT: usize = 4 << 10;
 
 /// Output of a guest to its standard streams.
 #[derive(Debug, Default)]

@@ -51,6 +51,26 @@ pub enum GuestErrorKind {
         /// The kind of file.
         detail: String,
     },
+    /// The component exceeds the limits of compiling it, or shows a fault of the compiler.
+    #[error("it cannot be compiled: {reason}")]
+    NotCompiled {
+        /// The limit or the fault.
+        reason: String,
+    },
+    /// The component failed less than a day ago, and is not tried again until then.
+    #[error(
+        "{reason}; this was {} ago, and is not tried again for a day: to try at once, remove {file}",
+        hours(*age),
+        file = file.display()
+    )]
+    Remembered {
+        /// The error of then.
+        reason: String,
+        /// How long ago it was.
+        age: Duration,
+        /// The file that keeps it.
+        file: PathBuf,
+    },
     /// The component has none of the exports that make a plugin, or more than one.
     #[error(
         "not one of the worlds `metric-plugin`, `run-metric-plugin`, `report-plugin` and `recommender-plugin`: it exports {}",
@@ -102,7 +122,13 @@ pub enum GuestErrorKind {
         /// The limit.
         limit: Duration,
     },
-    /// The guest requested more memory than it may have.
+    /// The guest ran out of time with these options before, so it is not called again.
+    #[error("it ran out of time in `{call}` before, and is not called again in this run")]
+    OutOfTime {
+        /// The call that did not end.
+        call: &'static str,
+    },
+    /// The guest requested more memory than it may have. Files that a report wrote count as well.
     #[error("out of memory: it asked for {requested} bytes; the limit is {limit}")]
     Memory {
         /// The memory that it would have had, in bytes.
@@ -142,14 +168,9 @@ pub enum GuestErrorKind {
         /// The required kind.
         expected: &'static str,
     },
-    /// A file that the guest wrote cannot be stored.
-    #[error("cannot write {path}: {error}", path = path.display())]
-    Output {
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        error: io::Error,
-    },
+    /// The user asked to stop.
+    #[error("it was interrupted")]
+    Cancelled,
     /// The host itself cannot run guests here.
     #[error("the sandbox does not work here: {detail}")]
     Host {
@@ -158,14 +179,40 @@ pub enum GuestErrorKind {
     },
 }
 
+/// Names in a list that are shown, and characters of each.
+const SHOWN: usize = 10;
+const SHOWN_OF_NAME: usize = 80;
+
+/// Returns a guest's text, short enough to be quoted in an error.
+pub(crate) fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN_OF_NAME).collect()
+}
+
 fn list(names: &[String]) -> String {
     if names.is_empty() {
         return "nothing".into();
     }
-    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    names.join(", ")
+    let shown: Vec<_> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{}`", shortened(name).escape_debug()))
+        .collect();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 fn backtrace_suffix(backtrace: &[String]) -> String {
-    if backtrace.is_empty() { String::new() } else { format!(" in {}", backtrace.join(" < ")) }
+    let names: Vec<_> = backtrace.iter().map(|name| shortened(name)).collect();
+    if names.is_empty() { String::new() } else { format!(" in {}", names.join(" < ")) }
+}
+
+fn hours(age: Duration) -> String {
+    match age.as_secs() / 60 {
+        0 => "less than a minute".into(),
+        1 => "1 minute".into(),
+        minutes @ ..120 => format!("{minutes} minutes"),
+        minutes => format!("{} hours", minutes / 60),
+    }
 }

@@ -7,34 +7,48 @@ their arguments: a metric the columns of one case, a report and a recommender th
 views. They have no clock, no random numbers, no files and no network; the module on WASI says what
 a guest's standard library gets instead, and why.
 
-A call can end in four ways, none of which costs the host more than the call's answer: the guest
-returns, refuses, traps, or exceeds its [`Limits`]. Both fuel and a deadline bound it. Fuel counts
+A call can end in five ways, none of which costs the host more than the call's answer: the guest
+returns, refuses, traps, exceeds its [`Limits`], or is cancelled by its [`Cancel`]. Both fuel and a deadline bound it. Fuel counts
 instructions of the guest, so that the result does not depend on other load on the machine. The
 deadline covers what fuel does not count: time in the host's own functions, and the user's waiting
 time. Each failure is a [`GuestError`] with the plugin, the call, the reason, and the end of the
 guest's standard error, which contains the message of a panic.
 
-An answer is checked before it is used: names, units, directions, finite values, intervals
-that enclose their value, advice that rests on cases of this run, and files that stay in their
-folder.
+An answer is checked before it is used: names, units, directions, finite and possible values, intervals
+that enclose their value, advice that rests on cases of this run, files that stay in their
+folder, and the length of every text. A metric is held to the values that it stated when it was tried.
+
+Compiling is the most expensive thing that a file can ask for, and a stranger decides how expensive. So a
+file's kind is read from its names first, and it is compiled in a process with limits of its own; its
+code, its description or its failure are kept on disk.
 */
 
+mod amounts;
 mod answer;
 mod bindings;
 mod cache;
+mod compiler;
 mod console;
+mod engine;
 mod error;
 #[doc(hidden)]
 pub mod fuzzing;
+mod ledger;
 mod limits;
+mod load;
 mod output;
 mod platform;
 mod plugin;
 mod sandbox;
+mod shape;
 mod state;
 mod wasi;
 
+pub use compiler::{CompilerLimits, compiler_process};
 pub use error::{GuestError, GuestErrorKind};
-pub use limits::Limits;
-pub use plugin::{Description, INTERFACE_VERSION, Kind, Plugin};
+pub use limits::{Cancel, Limits};
+pub use load::{Compiling, Seen};
+pub use output::Rendered;
+pub use plugin::{Description, Kind, Plugin, Profile};
 pub use sandbox::{Sandbox, SandboxOptions};
+pub use shape::INTERFACE_VERSION;

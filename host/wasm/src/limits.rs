@@ -1,12 +1,19 @@
 //! Limits of a call: instructions, time, memory, output.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 
+use crate::shape::INSTANCES;
+
 /// Limits of one call into a guest.
+///
+/// By default a guest costs the host at most 256 MiB: its memory and the files that it wrote count together, and
+/// what it hands over is copied once. Only a metric's columns come on top, which the host has in memory anyway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Instructions, about one for each WebAssembly operator. They bound the work itself,
@@ -14,8 +21,11 @@ pub struct Limits {
     pub fuel: u64,
     /// Time. It bounds what a user waits, and catches what fuel does not count.
     pub deadline: Duration,
-    /// Bytes of the guest's memory. A metric gets its columns in it.
+    /// Bytes of the guest's memory, and of the files that it has written.
     pub memory_bytes: usize,
+    /// Bytes of memory that a metric has on top, for each byte of its columns: one for the columns, and more
+    /// for sorting them.
+    pub memory_per_column_byte: usize,
     /// Bytes that a guest may hand to the host in one call of a function: its answer, or a file.
     pub transfer_bytes: usize,
     /// Bytes of all files that a report may write.
@@ -29,19 +39,40 @@ impl Default for Limits {
         Self {
             fuel: 200_000_000_000,
             deadline: Duration::from_secs(60),
-            memory_bytes: 1 << 30,
-            transfer_bytes: 128 << 20,
-            output_bytes: 256 << 20,
+            memory_bytes: 192 << 20,
+            memory_per_column_byte: 4,
+            transfer_bytes: 48 << 20,
+            output_bytes: 128 << 20,
             output_files: 1000,
         }
     }
 }
 
-/// Counts the memory of a store, over all of its memories.
+impl Limits {
+    /// Returns the limits of asking a plugin what it is, which takes next to nothing: every list of plugins
+    /// asks. The memory is not less, since a guest may start with as much as it needs later.
+    pub(crate) fn of_description(&self) -> Self {
+        Self {
+            fuel: self.fuel.min(500_000_000),
+            deadline: self.deadline.min(Duration::from_secs(5)),
+            transfer_bytes: self.transfer_bytes.min(1 << 20),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the limits of a call with columns of so many bytes.
+    pub(crate) fn with_columns(&self, bytes: usize) -> Self {
+        let more = bytes.saturating_mul(self.memory_per_column_byte);
+        Self { memory_bytes: self.memory_bytes.saturating_add(more), ..self.clone() }
+    }
+}
+
+/// Counts the memory of a store, over all of its memories, and what the host holds for it.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limit: usize,
     used: usize,
+    held: usize,
 }
 
 /// The guest asked for more memory than it may have.
@@ -52,12 +83,32 @@ pub(crate) struct MemoryLimit {
     pub(crate) limit: usize,
 }
 
-/// Elements of all tables of a guest: enough for a pointer to each of its functions.
-const TABLE_ELEMENTS: usize = 1 << 20;
+/// Bytes of an element of a table.
+const TABLE_ELEMENT: usize = 16;
 
 impl Meter {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { limit, used: 0 }
+        Self { limit, used: 0, held: 0 }
+    }
+
+    /// Counts what the guest costs beside its memories, for good.
+    pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), MemoryLimit> {
+        let requested = self.used.saturating_add(bytes).saturating_add(self.held);
+        if requested > self.limit {
+            return Err(MemoryLimit { requested, limit: self.limit });
+        }
+        self.used = requested - self.held;
+        Ok(())
+    }
+
+    /// Counts what the host holds for the guest, in place of what was counted before.
+    pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), MemoryLimit> {
+        let requested = self.used.saturating_add(bytes);
+        if requested > self.limit {
+            return Err(MemoryLimit { requested, limit: self.limit });
+        }
+        self.held = bytes;
+        Ok(())
     }
 }
 
@@ -70,25 +121,22 @@ impl ResourceLimiter for Meter {
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let requested = (self.used - current).saturating_add(desired);
-        if requested > self.limit {
-            return Err(MemoryLimit { requested, limit: self.limit }.into());
-        }
-        self.used = requested;
+        self.charge(desired.saturating_sub(current))?;
         Ok(true)
     }
 
     fn table_growing(
         &mut self,
-        _: usize,
+        current: usize,
         desired: usize,
         _: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        Ok(desired <= TABLE_ELEMENTS)
+        self.charge(desired.saturating_sub(current).saturating_mul(TABLE_ELEMENT))?;
+        Ok(true)
     }
 
     fn instances(&self) -> usize {
-        64
+        INSTANCES
     }
 
     fn tables(&self) -> usize {
@@ -105,7 +153,39 @@ impl ResourceLimiter for Meter {
 #[error("the deadline has passed")]
 pub(crate) struct DeadlinePassed;
 
-/// Ends the guest of one store when its time is up.
+/// The user asked to stop.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Cancelled;
+
+/// Time between two looks at a [`Cancel`] during a call.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Says whether calls are to end early. The default never says so.
+#[derive(Clone, Default)]
+pub struct Cancel(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
+
+impl Cancel {
+    /// Cancels calls, those in progress included, as soon as `asked` returns true.
+    #[must_use]
+    pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(asked)))
+    }
+
+    /// Returns whether calls are to end now.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        self.0.as_ref().is_some_and(|asked| asked())
+    }
+}
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Cancel").finish_non_exhaustive()
+    }
+}
+
+/// Ends the guest of one store when its time is up, or when it is cancelled.
 ///
 /// There is a thread for each call, and none between calls: a permanent clock would wake the
 /// processor during a measurement. All stores of an engine share the epoch, so each checks the time
@@ -120,20 +200,33 @@ impl Watchdog {
         engine: &Engine,
         store: &mut Store<T>,
         limit: Duration,
+        cancel: &Cancel,
     ) -> std::io::Result<Self> {
         let end = Instant::now() + limit;
         store.set_epoch_deadline(1);
+        let asked = cancel.clone();
         store.epoch_deadline_callback(move |_| {
+            if asked.is_asked() {
+                return Err(Cancelled.into());
+            }
             if Instant::now() >= end {
                 return Err(DeadlinePassed.into());
             }
             Ok(UpdateDeadline::Continue(1))
         });
         let (stop, stopped) = mpsc::channel::<()>();
-        let engine = engine.clone();
+        let (engine, cancel) = (engine.clone(), cancel.clone());
         thread::Builder::new().name("guest-deadline".into()).spawn(move || {
-            if stopped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                engine.increment_epoch();
+            let look = if cancel.0.is_some() { LOOK } else { limit };
+            loop {
+                let left = end.saturating_duration_since(Instant::now());
+                if stopped.recv_timeout(left.min(look)) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                if left <= look || cancel.is_asked() {
+                    engine.increment_epoch();
+                    return;
+                }
             }
         })?;
         Ok(Self { _stop: stop })
@@ -158,7 +251,8 @@ mod tests {
         let run = |fuel, limit| {
             let mut store = Store::new(&engine, ());
             store.set_fuel(fuel).expect("fuel is counted");
-            let _watchdog = Watchdog::start(&engine, &mut store, limit).expect("a thread");
+            let _watchdog =
+                Watchdog::start(&engine, &mut store, limit, &Cancel::default()).expect("a thread");
             let instance = Instance::new(&mut store, &module, &[]).expect("an instance");
             let function =
                 instance.get_typed_func::<(), ()>(&mut store, "loop").expect("it is there");
@@ -184,5 +278,16 @@ mod tests {
         let error = meter.memory_growing(40, 41, None).expect_err("one too many");
         let MemoryLimit { requested, limit } = error.downcast_ref().expect("the limit");
         assert_eq!((*requested, *limit), (101, 100));
+        // The files of a report count as well, each once.
+        let mut meter = Meter::new(100);
+        assert!(meter.memory_growing(0, 60, None).expect("it fits"));
+        meter.hold(30).expect("it fits");
+        meter.hold(40).expect("it fits in place of the other");
+        meter.hold(41).expect_err("one too many");
+        meter.memory_growing(60, 61, None).expect_err("one too many");
+        // And so do tables.
+        let mut meter = Meter::new(100);
+        assert!(meter.table_growing(0, 6, None).expect("it fits"));
+        meter.table_growing(6, 7, None).expect_err("one too many");
     }
 }

@@ -1,16 +1,24 @@
 /*!
 The files of a report.
 
-They are held until the guest has returned, and only then written: a report that traps half-way
-leaves what was there before. Names are checked when the guest gives them, and links are checked
-when the files are written, since only then is it known what lies in the folder.
+They are held until the guest has returned: a report that traps half-way leaves what was there
+before. Names are checked when the guest gives them. The sandbox writes nothing; the host does, which
+knows the folder.
 */
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use crate::error::GuestErrorKind;
-use crate::platform;
+use crate::error::{GuestErrorKind, shortened};
+use crate::limits::{MemoryLimit, Meter};
+
+/// The files of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Contents by name: parts that are joined by `/`, of which none begins with a dot.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The names that the report returned, the main one first; at least one, and all among the files.
+    pub named: Vec<String>,
+}
 
 /// Files that wait for the guest to return.
 #[derive(Debug)]
@@ -30,6 +38,8 @@ pub(crate) enum Refusal {
     TooLarge { bytes: usize, limit: usize },
     #[error("the report has more than {limit} files")]
     TooMany { limit: usize },
+    #[error("the report's files and its memory would have {requested} bytes; the limit is {limit}")]
+    Memory { requested: usize, limit: usize },
 }
 
 impl Staged {
@@ -37,7 +47,13 @@ impl Staged {
         Self { files: BTreeMap::new(), bytes: 0, byte_limit, file_limit }
     }
 
-    pub(crate) fn write(&mut self, name: String, contents: Vec<u8>) -> Result<(), Refusal> {
+    /// Takes a file, which counts in `meter`.
+    pub(crate) fn write(
+        &mut self,
+        name: String,
+        contents: Vec<u8>,
+        meter: &mut Meter,
+    ) -> Result<(), Refusal> {
         if let Err(reason) = check_name(&name) {
             // The name is the guest's: it is shown shortened, and without control characters.
             let name = name.chars().take(80).map(|c| if c.is_control() { '\u{fffd}' } else { c });
@@ -51,38 +67,37 @@ impl Staged {
         if self.files.len() == self.file_limit && !self.files.contains_key(&name) {
             return Err(Refusal::TooMany { limit: self.file_limit });
         }
+        meter
+            .hold(bytes)
+            .map_err(|MemoryLimit { requested, limit }| Refusal::Memory { requested, limit })?;
         self.bytes = bytes;
         self.files.insert(name, contents);
         Ok(())
     }
 
-    /// Writes the files into `folder` and returns the paths of those that the report named, which
-    /// must be among them.
-    pub(crate) fn store(
-        self,
-        folder: &Path,
-        named: Vec<String>,
-    ) -> Result<Vec<PathBuf>, GuestErrorKind> {
+    /// Returns the files with the names that the report returned, which must be among them.
+    pub(crate) fn rendered(self, named: Vec<String>) -> Result<Rendered, GuestErrorKind> {
         for name in &named {
             if !self.files.contains_key(name) {
                 return Err(GuestErrorKind::InvalidAnswer {
-                    detail: format!("it names the file {name:?}, and has not written it"),
+                    detail: format!(
+                        "it names the file {:?}, and has not written it",
+                        shortened(name)
+                    ),
                 });
             }
+        }
+        if named.len() > self.files.len() {
+            return Err(GuestErrorKind::InvalidAnswer {
+                detail: format!("it names {} files, and wrote {}", named.len(), self.files.len()),
+            });
         }
         if named.is_empty() {
             return Err(GuestErrorKind::InvalidAnswer {
                 detail: "it names no file, where the main one has to come first".into(),
             });
         }
-        let target = platform::Folder::create(folder)
-            .map_err(|error| GuestErrorKind::Output { path: folder.to_owned(), error })?;
-        for (name, contents) in &self.files {
-            target
-                .write(name, contents)
-                .map_err(|error| GuestErrorKind::Output { path: folder.join(name), error })?;
-        }
-        Ok(named.into_iter().map(|name| folder.join(name)).collect())
+        Ok(Rendered { files: self.files, named })
     }
 }
 
@@ -103,7 +118,8 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     for part in name.split('/') {
         match part {
             "" => return Err("it has an empty part"),
-            "." | ".." => return Err("it has a part `.` or `..`"),
+            // Such as `..`, `.git` and `.bashrc`, which programs obey unseen.
+            _ if part.starts_with('.') => return Err("it has a part that begins with a dot"),
             _ if part.ends_with(['.', ' ']) => {
                 return Err("it has a part that ends in a dot or a space");
             }
@@ -118,21 +134,23 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+
+    fn write(staged: &mut Staged, name: &str, contents: Vec<u8>) -> Result<(), Refusal> {
+        staged.write(name.into(), contents, &mut Meter::new(1000))
+    }
 
     fn staged(files: &[(&str, &str)]) -> Staged {
         let mut staged = Staged::new(100, 3);
         for (name, contents) in files {
-            staged.write((*name).into(), contents.as_bytes().to_vec()).expect("a fine file");
+            write(&mut staged, name, contents.as_bytes().to_vec()).expect("a fine file");
         }
         staged
     }
 
     #[test]
     fn names_that_leave_the_folder_are_refused() {
-        for name in ["index.html", "data/cases.csv", "a b.txt", "..a", "ü.html"] {
+        for name in ["index.html", "data/cases.csv", "a b.txt", "a..b", "ü.html"] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
         for name in [
@@ -147,6 +165,9 @@ mod tests {
             "C:\\x",
             "c:x",
             "a\\..\\b",
+            ".git/config",
+            "a/.b",
+            "..a",
             "a\nb",
             "a\0b",
             "nul.",
@@ -160,69 +181,20 @@ mod tests {
     #[test]
     fn size_and_number_are_limited_and_replacing_is_not_adding() {
         let mut staged = staged(&[("a", "1"), ("b", "2"), ("c", "3")]);
-        assert_eq!(staged.write("d".into(), vec![]), Err(Refusal::TooMany { limit: 3 }));
-        assert_eq!(staged.write("a".into(), vec![b'x'; 98]), Ok(()));
-        assert_eq!(staged.write("a".into(), vec![b'y'; 98]), Ok(()));
+        assert_eq!(write(&mut staged, "d", vec![]), Err(Refusal::TooMany { limit: 3 }));
+        assert_eq!(write(&mut staged, "a", vec![b'x'; 98]), Ok(()));
+        assert_eq!(write(&mut staged, "a", vec![b'y'; 98]), Ok(()));
         assert_eq!(
-            staged.write("b".into(), vec![b'x'; 2]),
+            write(&mut staged, "b", vec![b'x'; 2]),
             Err(Refusal::TooLarge { bytes: 101, limit: 100 })
         );
     }
 
     #[test]
-    fn files_are_stored_and_replaced() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let target = folder.path().join("reports/html");
-        for contents in ["one", "two"] {
-            let staged = staged(&[("index.html", contents), ("data/x.csv", "1")]);
-            let paths = staged.store(&target, vec!["index.html".into()]).expect("they are stored");
-            assert_eq!(paths, [target.join("index.html")]);
-            assert_eq!(fs::read_to_string(&paths[0]).expect("it is there"), contents);
-        }
-        let mut names: Vec<_> = fs::read_dir(&target)
-            .expect("it is there")
-            .map(|entry| entry.expect("an entry").file_name())
-            .collect();
-        names.sort();
-        assert_eq!(names, ["data", "index.html"]);
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_do_not_lead_out_of_the_folder() {
-        use std::os::unix::fs::symlink;
-
-        let base = tempfile::tempdir().expect("a folder");
-        let (target, outside) = (base.path().join("report"), base.path().join("outside"));
-        fs::create_dir_all(&target).expect("a folder");
-        fs::create_dir_all(&outside).expect("a folder");
-        fs::write(outside.join("precious"), "kept").expect("a file");
-
-        // A linked folder is not entered.
-        symlink(&outside, target.join("data")).expect("a link");
-        let error = staged(&[("data/x.csv", "1")])
-            .store(&target, vec!["data/x.csv".into()])
-            .expect_err("a link out of the folder");
-        assert!(matches!(error, GuestErrorKind::Output { .. }), "{error}");
-        assert!(!outside.join("x.csv").exists());
-
-        // A linked file is replaced, and what it led to is left alone.
-        symlink(outside.join("precious"), target.join("index.html")).expect("a link");
-        staged(&[("index.html", "new")])
-            .store(&target, vec!["index.html".into()])
-            .expect("the link is replaced");
-        assert_eq!(fs::read_to_string(outside.join("precious")).expect("it is there"), "kept");
-        assert_eq!(fs::read_to_string(target.join("index.html")).expect("it is there"), "new");
-    }
-
-    #[test]
     fn a_file_that_was_named_and_not_written_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let target = folder.path().join("out");
         for named in [vec![], vec!["other.html".to_owned()]] {
-            let error = staged(&[("index.html", "x")]).store(&target, named).expect_err("no file");
+            let error = staged(&[("index.html", "x")]).rendered(named).expect_err("no file");
             assert!(matches!(error, GuestErrorKind::InvalidAnswer { .. }), "{error}");
-            assert!(!target.exists(), "nothing is written for an answer that is refused");
         }
     }
 }

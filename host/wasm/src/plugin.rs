@@ -1,20 +1,18 @@
-//! A loaded plugin: its kind is determined from imports and exports before any of it runs.
+//! A loaded plugin, its kind, and its description of itself.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use semver::Version;
+use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::bindings::{metric, recommender, report, run_metric};
 use crate::error::GuestErrorKind;
+use crate::shape::{INTERFACE_VERSION, Interface, Shape};
 use crate::state::State;
 use crate::wasi;
-
-/// Version of the package `tare:plugin` that this host speaks.
-pub const INTERFACE_VERSION: Version = Version::new(0, 1, 2);
 
 /// Kinds of guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,34 +37,12 @@ impl Kind {
     }
 }
 
-/// Exports of a plugin. There are two kinds of metrics: over one case, and over a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Interface {
-    Metric,
-    RunMetric,
-    Report,
-    Recommender,
-}
-
-impl Interface {
-    const ALL: [Self; 4] = [Self::Metric, Self::RunMetric, Self::Report, Self::Recommender];
-
-    /// Returns its name in the package.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Metric => "metric",
-            Self::RunMetric => "run-metric",
-            Self::Report => "report",
-            Self::Recommender => "recommender",
-        }
-    }
-
-    /// Interfaces of `tare:plugin` that its world imports.
-    fn offered(self) -> &'static [&'static str] {
-        match self {
-            Self::Metric => &["types", "log", "other-columns"],
-            Self::Report => &["types", "log", "views", "output"],
-            Self::RunMetric | Self::Recommender => &["types", "log", "views"],
+impl From<Interface> for Kind {
+    fn from(interface: Interface) -> Self {
+        match interface {
+            Interface::Metric | Interface::RunMetric => Self::Metric,
+            Interface::Report => Self::Report,
+            Interface::Recommender => Self::Recommender,
         }
     }
 }
@@ -78,7 +54,7 @@ impl fmt::Display for Kind {
 }
 
 /// A plugin's description of itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
     /// Lower-case words joined by hyphens; metric names begin with it.
     pub id: String,
@@ -92,13 +68,42 @@ pub struct Description {
     pub options: Vec<(String, String)>,
 }
 
+/// A plugin's kind and its description of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    pub(crate) interface: Interface,
+    pub(crate) description: Description,
+    pub(crate) columns: Vec<String>,
+}
+
+impl Profile {
+    /// Returns its kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.interface.into()
+    }
+
+    /// Returns its description of itself.
+    #[must_use]
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Returns the names of the columns that a metric over a case reads, each once; empty for other
+    /// plugins.
+    #[must_use]
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+}
+
 /// A plugin that can be called.
 #[derive(Clone)]
 pub struct Plugin {
     pub(crate) path: PathBuf,
     pub(crate) sha256: String,
-    pub(crate) description: Description,
-    pub(crate) columns: Vec<String>,
+    pub(crate) shape: Shape,
+    pub(crate) profile: Profile,
     pub(crate) world: World,
 }
 
@@ -116,7 +121,7 @@ impl fmt::Debug for Plugin {
         formatter
             .debug_struct("Plugin")
             .field("kind", &self.kind())
-            .field("description", &self.description)
+            .field("description", self.description())
             .field("path", &self.path)
             .field("sha256", &self.sha256)
             .finish_non_exhaustive()
@@ -124,20 +129,22 @@ impl fmt::Debug for Plugin {
 }
 
 impl Plugin {
+    /// Returns its kind and its description of itself.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
     /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
-        match self.world {
-            World::Metric(_) | World::RunMetric(_) => Kind::Metric,
-            World::Report(_) => Kind::Report,
-            World::Recommender(_) => Kind::Recommender,
-        }
+        self.profile.kind()
     }
 
     /// Returns its description of itself.
     #[must_use]
     pub fn description(&self) -> &Description {
-        &self.description
+        &self.profile.description
     }
 
     /// Returns the file that it was loaded from.
@@ -160,33 +167,20 @@ impl Plugin {
         matches!(self.world, World::RunMetric(_))
     }
 
-    /// Returns the names of the columns that a metric over a case reads; empty for other plugins.
+    /// Returns the names of the columns that a metric over a case reads, each once; empty for other
+    /// plugins.
     #[must_use]
     pub fn columns(&self) -> &[String] {
-        &self.columns
+        &self.profile.columns
     }
 }
 
-/// Says what a file is that is not a component.
-pub(crate) fn check_header(bytes: &[u8]) -> Result<(), GuestErrorKind> {
-    let detail = match bytes {
-        // The version and the layer of the binary format: layer 0 are modules, 1 components.
-        [0, b'a', b's', b'm', _, _, 1, 0, ..] => return Ok(()),
-        [0, b'a', b's', b'm', ..] => {
-            "it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
-        }
-        [] => "the file is empty",
-        [0x7f, b'E', b'L', b'F', ..] => {
-            "it is a native library; metrics, reports and recommenders are built for `wasm32-wasip2`"
-        }
-        _ => "it does not begin as WebAssembly does",
-    };
-    Err(GuestErrorKind::NotAComponent { detail: detail.into() })
-}
-
-/// Finds the component's world, and resolves its imports.
-pub(crate) fn resolve(engine: &Engine, component: &Component) -> Result<World, GuestErrorKind> {
-    let interface = interface_of(engine, component)?;
+/// Resolves the imports of a component that exports this interface.
+pub(crate) fn resolve(
+    engine: &Engine,
+    component: &Component,
+    interface: Interface,
+) -> Result<World, GuestErrorKind> {
     let linker = link(engine, component, interface)?;
     let mismatch = |error: wasmtime::Error| GuestErrorKind::Version {
         detail: format!(
@@ -204,61 +198,6 @@ pub(crate) fn resolve(engine: &Engine, component: &Component) -> Result<World, G
         Interface::Recommender => {
             World::Recommender(recommender::RecommenderPluginPre::new(pre).map_err(mismatch)?)
         }
-    })
-}
-
-fn interface_of(engine: &Engine, component: &Component) -> Result<Interface, GuestErrorKind> {
-    let component_type = component.component_type();
-    let exports: Vec<String> =
-        component_type.exports(engine).map(|(name, _)| name.to_owned()).collect();
-    let mut found = Vec::new();
-    for export in &exports {
-        if let Some((name, version)) = ours(export)
-            && let Some(interface) = Interface::ALL.into_iter().find(|known| known.name() == name)
-        {
-            check_version(version)?;
-            found.push(interface);
-        }
-    }
-    match found[..] {
-        [interface] => Ok(interface),
-        _ => Err(GuestErrorKind::UnknownWorld { exports }),
-    }
-}
-
-/// Returns interface and version of `tare:plugin/metric@0.1.0`.
-fn ours(name: &str) -> Option<(&str, &str)> {
-    let name = name.strip_prefix("tare:plugin/")?;
-    Some(name.split_once('@').unwrap_or((name, "")))
-}
-
-/// Checks a version: it fits if the first part that is not zero is the same. A later version may
-/// import more than this host offers, which the check of its imports detects.
-fn check_version(text: &str) -> Result<(), GuestErrorKind> {
-    let host = INTERFACE_VERSION;
-    let Ok(version) = Version::parse(text) else {
-        return Err(GuestErrorKind::Version {
-            detail: format!(
-                "the plugin names no version of `tare:plugin`; this host has {host}; build the plugin with the SDK"
-            ),
-        });
-    };
-    let series = |version: &Version| match version {
-        Version { major: 0, minor, .. } => (0, *minor),
-        Version { major, .. } => (*major, 0),
-    };
-    if series(&version) == series(&host) {
-        return Ok(());
-    }
-    let remedy = if version > host {
-        "install a newer host, or a build of the plugin for this one"
-    } else {
-        "build the plugin again with the SDK of this host"
-    };
-    Err(GuestErrorKind::Version {
-        detail: format!(
-            "the plugin needs `tare:plugin` {version}, but this host has {host}; {remedy}"
-        ),
     })
 }
 
@@ -293,74 +232,15 @@ fn link(
     }
     .map_err(host)?;
 
-    let mut unknown = Vec::new();
+    // The names of the imports were checked before it was compiled.
     for (name, import) in component.component_type().imports(engine) {
-        if let Some((imported, version)) = ours(name) {
-            check_version(version)?;
-            if !interface.offered().contains(&imported) {
-                unknown.push(name.to_owned());
-            }
-        } else if let ComponentItem::ComponentInstance(instance) = &import.ty
+        if let ComponentItem::ComponentInstance(instance) = &import.ty
             && name.starts_with("wasi:")
         {
             let mut place = linker.instance(name).map_err(host)?;
-            wasi::define(engine, &mut place, name, instance).map_err(host)?;
-        } else {
-            unknown.push(name.to_owned());
+            wasi::define(engine, &mut place, name, instance)
+                .map_err(|error| GuestErrorKind::NotAComponent { detail: format!("{error:#}") })?;
         }
     }
-    if unknown.is_empty() {
-        Ok(linker)
-    } else {
-        Err(GuestErrorKind::Import { imports: unknown, world: interface.name() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_of_one_series_fit() {
-        assert!(check_version("0.1.0").is_ok());
-        assert!(check_version("0.1.7").is_ok());
-        let refusal = |version| check_version(version).expect_err("another series").to_string();
-        insta::assert_snapshot!(
-            refusal("0.2.0"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.2; install a newer host, or a build of the plugin for this one"
-        );
-        insta::assert_snapshot!(
-            refusal("0.0.9"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.2; build the plugin again with the SDK of this host"
-        );
-        insta::assert_snapshot!(
-            refusal(""),
-            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.2; build the plugin with the SDK"
-        );
-    }
-
-    #[test]
-    fn the_version_is_that_of_the_wit_files() {
-        let wit = include_str!("../../../plugin-api/wit/plugin.wit");
-        assert!(wit.contains(&format!("package tare:plugin@{INTERFACE_VERSION};")));
-    }
-
-    #[test]
-    fn what_is_not_a_component_is_told_what_it_is() {
-        let detail = |bytes: &[u8]| check_header(bytes).expect_err("no component").to_string();
-        assert!(check_header(b"\0asm\x0d\0\x01\0").is_ok());
-        insta::assert_snapshot!(
-            detail(b"\0asm\x01\0\0\0"),
-            @"not a WebAssembly component: it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
-        );
-        insta::assert_snapshot!(
-            detail(b"\x7fELF"),
-            @"not a WebAssembly component: it is a native library; metrics, reports and recommenders are built for `wasm32-wasip2`"
-        );
-        insta::assert_snapshot!(detail(b""), @"not a WebAssembly component: the file is empty");
-        insta::assert_snapshot!(
-            detail(b"hello"),
-            @"not a WebAssembly component: it does not begin as WebAssembly does"
-        );
-    }
+    Ok(linker)
 }

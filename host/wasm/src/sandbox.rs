@@ -2,30 +2,32 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Mutex;
 
 use host_record::{
     CaseColumns, Column, ColumnData, MetricValue, Recommendation, Table, Views, asks_for,
 };
-use wasmtime::component::Component;
-use wasmtime::{Config, Engine, Store, Trap, WasmBacktrace};
+use wasmtime::{Engine, Store, Trap, WasmBacktrace};
 
 use crate::answer;
 use crate::bindings::metric::tare::plugin::other_columns::{OtherColumn, Values};
 use crate::bindings::metric::tare::plugin::types;
 use crate::bindings::run_metric::RunMetricPluginPre;
 use crate::cache::Cache;
+use crate::compiler::CompilerLimits;
+use crate::engine::engine;
 use crate::error::{GuestError, GuestErrorKind};
-use crate::limits::{DeadlinePassed, Limits, MemoryLimit, Watchdog};
-use crate::platform::HugePages;
-use crate::plugin::{self, Description, Kind, Plugin, World};
+use crate::ledger::{Key, Ledger};
+use crate::limits::{Cancel, Cancelled, DeadlinePassed, Limits, MemoryLimit, Watchdog};
+use crate::output::Rendered;
+use crate::plugin::{Kind, Plugin, World};
 use crate::state::State;
 use crate::wasi::Denied;
 
-/// Components larger than this, in bytes, are not read.
-const LARGEST_COMPONENT: u64 = 64 << 20;
+/// Characters of a guest's own error that are kept.
+const MESSAGE: usize = 2000;
 
 /// A stand-in for an experiment's cases when a metric is tried.
 const REHEARSED_CASE: [(&str, &str); 7] = [
@@ -62,16 +64,41 @@ pub struct SandboxOptions {
     /// Folder for compiled components, which only the host writes to. It is created. `None`
     /// compiles every time.
     pub cache: Option<PathBuf>,
+    /// The program that compiles components in a process of its own: one that calls
+    /// [`compiler_process`](crate::compiler_process) first. `None` compiles in this process, without limits.
+    pub compiler: Option<PathBuf>,
+    /// Limits of compiling in a process of its own.
+    pub compiling: CompilerLimits,
     /// Limits of a call.
     pub limits: Limits,
 }
 
-/// Runs guests.
+/// Runs guests, for one run: a guest that ran out of time is not called again with the same options.
 #[derive(Debug)]
 pub struct Sandbox {
-    engine: Engine,
-    cache: Option<Cache>,
-    limits: Limits,
+    pub(crate) engine: Engine,
+    pub(crate) cache: Option<Cache>,
+    pub(crate) compiler: Option<PathBuf>,
+    pub(crate) compiling: CompilerLimits,
+    pub(crate) limits: Limits,
+    /// Held while a component is compiled. A compiler uses all processors, and much memory.
+    pub(crate) one_compiles: Mutex<()>,
+    ledger: Ledger,
+    cancel: Cancel,
+}
+
+/// A call that is to be made.
+pub(crate) struct Request<'a> {
+    /// The plugin's id, or the name of its file until its id is known.
+    pub(crate) plugin: &'a str,
+    /// The export.
+    pub(crate) call: &'static str,
+    pub(crate) limits: Limits,
+    /// Bytes that its instances cost the host, which count as its memory.
+    pub(crate) instance_bytes: usize,
+    pub(crate) views: Option<Rc<dyn Views>>,
+    /// The guest with its options; none while it is loaded.
+    pub(crate) key: Option<Key>,
 }
 
 impl Sandbox {
@@ -82,16 +109,8 @@ impl Sandbox {
     ///
     /// If wasmtime does not run on this processor or system.
     pub fn new(options: SandboxOptions) -> Result<Self, GuestError> {
-        let SandboxOptions { cache, limits } = options;
-        let mut config = Config::new();
-        config
-            .consume_fuel(true)
-            .epoch_interruption(true)
-            // A NaN has many bit patterns, and processors differ in which they make.
-            .cranelift_nan_canonicalization(true)
-            .relaxed_simd_deterministic(true);
-        HugePages::set_up(&mut config);
-        let engine = Engine::new(&config).map_err(|error| GuestError {
+        let SandboxOptions { cache, compiler, compiling, limits } = options;
+        let engine = engine().map_err(|error| GuestError {
             plugin: "the sandbox".into(),
             call: None,
             kind: Box::new(GuestErrorKind::Host { detail: format!("{error:#}") }),
@@ -104,105 +123,49 @@ impl Sandbox {
                 })
                 .ok()
         });
-        Ok(Self { engine, cache, limits })
+        let (one_compiles, ledger) = (Mutex::default(), Ledger::default());
+        let cancel = Cancel::default();
+        Ok(Self { engine, cache, compiler, compiling, limits, one_compiles, ledger, cancel })
     }
 
-    /// Loads a plugin: reads it, compiles it or uses the cache, finds its world, and asks for its
-    /// description.
-    ///
-    /// # Errors
-    ///
-    /// If the file is not a plugin that this host can run, or fails to describe itself.
-    #[tracing::instrument(skip(self), fields(path = %path.display()))]
-    pub fn load(&self, path: &Path) -> Result<Plugin, GuestError> {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let failed = |kind| GuestError {
-            plugin: name.clone(),
-            call: None,
-            kind: Box::new(kind),
-            standard_error: String::new(),
-        };
-        let bytes = read(path).map_err(failed)?;
-        plugin::check_header(&bytes).map_err(failed)?;
-        let sha256 = host_hash::sha256(&bytes);
-        let component = self.component(&bytes, &sha256).map_err(failed)?;
-        let world = plugin::resolve(&self.engine, &component).map_err(failed)?;
-        let (description, columns) = self.ask(&name, &world)?;
-        tracing::debug!(plugin = description.id, version = description.version, "loaded");
-        Ok(Plugin { path: path.to_owned(), sha256, description, columns, world })
+    /// Has calls from now on end early when they are cancelled, with [`GuestErrorKind::Cancelled`].
+    pub fn heed(&mut self, cancel: Cancel) {
+        self.cancel = cancel;
     }
 
-    fn component(&self, bytes: &[u8], sha256: &str) -> Result<Component, GuestErrorKind> {
-        if let Some(cache) = &self.cache
-            && let Some(component) = cache.load(&self.engine, sha256)
-        {
-            return Ok(component);
-        }
-        let component = Component::from_binary(&self.engine, bytes)
-            .map_err(|error| GuestErrorKind::NotAComponent { detail: format!("{error:#}") })?;
-        if let Some(cache) = &self.cache {
-            cache.store(sha256, &component);
-        }
-        Ok(component)
-    }
-
-    /// Returns the plugin's description of itself, and the columns that a metric reads.
-    fn ask(&self, name: &str, world: &World) -> Result<(Description, Vec<String>), GuestError> {
-        macro_rules! describe {
-            ($pre:expr, $interface:ident) => {
-                self.call(name, "describe", None, |store| {
-                    let description =
-                        $pre.instantiate(&mut *store)?.$interface().call_describe(store)?;
-                    Ok(Description {
-                        id: description.id,
-                        version: description.version,
-                        summary: description.summary,
-                        license: description.license,
-                        options: description
-                            .options
-                            .into_iter()
-                            .map(|option| (option.name, option.value))
-                            .collect(),
-                    })
-                })?
-            };
-        }
-        let (description, columns) = match world {
-            World::Metric(pre) => {
-                let description = describe!(pre, tare_plugin_metric);
-                let columns = self.call(name, "columns", None, |store| {
-                    pre.instantiate(&mut *store)?.tare_plugin_metric().call_columns(store)
-                })?;
-                (description, columns.value)
-            }
-            World::RunMetric(pre) => (describe!(pre, tare_plugin_run_metric), Vec::new()),
-            World::Report(pre) => (describe!(pre, tare_plugin_report), Vec::new()),
-            World::Recommender(pre) => (describe!(pre, tare_plugin_recommender), Vec::new()),
-        };
-        let failed =
-            |detail| description.error("describe", GuestErrorKind::InvalidAnswer { detail });
-        let checked = answer::description(description.value.clone()).map_err(failed)?;
-        Ok((checked, columns))
+    /// Returns the request to call a plugin with options, and the options as text.
+    fn request<'a>(
+        &self,
+        plugin: &'a Plugin,
+        call: &'static str,
+        options: &serde_json::Value,
+    ) -> Result<(Request<'a>, String), GuestError> {
+        let id = plugin.description().id.as_str();
+        let text = options_text(options).map_err(|kind| error(id, call, kind))?;
+        let key = Some((plugin.sha256.clone(), text.clone()));
+        let (limits, instance_bytes) = (self.limits.clone(), plugin.shape.instance_bytes);
+        Ok((Request { plugin: id, call, limits, instance_bytes, views: None, key }, text))
     }
 
     /// Computes a metric's values for one case. Columns that the metric does not read are not
-    /// passed to it.
+    /// passed to it. If its options were tried ([`Sandbox::rehearse`]), it is held to the names, units and
+    /// directions that it stated.
     ///
     /// # Errors
     ///
     /// If the plugin is not a metric, fails, or gives an answer that cannot be used.
-    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id, case = case.case_id))]
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description().id, case = case.case_id))]
     pub fn compute(
         &self,
         plugin: &Plugin,
         case: &CaseColumns,
         options: &serde_json::Value,
     ) -> Result<Vec<MetricValue>, GuestError> {
-        let id = &plugin.description.id;
         let World::Metric(pre) = &plugin.world else {
             return Err(wrong_kind(plugin, "compute", Kind::Metric));
         };
-        let options = options_text(options).map_err(|kind| error(id, "compute", kind))?;
+        let (mut request, options) = self.request(plugin, "compute", options)?;
+        let (id, key) = (request.plugin, request.key.clone());
         let attributes: Vec<_> = case
             .attributes
             .iter()
@@ -210,9 +173,11 @@ impl Sandbox {
             .collect();
         let mut columns = Vec::new();
         let mut others = Vec::new();
+        let mut bytes = 0_usize;
         let requested =
-            |column: &&Column| plugin.columns.iter().any(|asked| asks_for(asked, &column.name));
+            |column: &&Column| plugin.columns().iter().any(|asked| asks_for(asked, &column.name));
         for column in case.columns.iter().filter(requested) {
+            bytes = bytes.saturating_add(size(&column.data));
             let Column { name, unit, width, data } = column;
             let other = |values| OtherColumn {
                 name: name.clone(),
@@ -237,7 +202,8 @@ impl Sandbox {
             columns.push(types::Column { name, unit, width: *width, data });
         }
         let description = types::CaseDescription { id: &case.case_id, attributes: &attributes };
-        let answer = self.call(id, "compute", None, |store| {
+        request.limits = request.limits.with_columns(bytes);
+        let answer = self.call(request, |store| {
             store.data_mut().columns = others;
             pre.instantiate(&mut *store)?.tare_plugin_metric().call_compute(
                 store,
@@ -246,7 +212,11 @@ impl Sandbox {
                 &options,
             )
         })?;
-        answer.refused()?.checked(|measurements| answer::measurements(id, measurements))
+        answer.refused()?.checked(|measurements| {
+            let values = answer::measurements(id, measurements)?;
+            key.map_or(Ok(()), |key| self.ledger.takes(key, &values))?;
+            Ok(values)
+        })
     }
 
     /// Computes the values of a metric over a run as a whole, by the ids of its finished cases. Each has
@@ -255,64 +225,68 @@ impl Sandbox {
     /// # Errors
     ///
     /// If the plugin is not such a metric, fails, or gives an answer that cannot be used.
-    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description().id))]
     pub fn compute_run(
         &self,
         plugin: &Plugin,
         views: Rc<dyn Views>,
         options: &serde_json::Value,
     ) -> Result<BTreeMap<String, Vec<MetricValue>>, GuestError> {
-        let id = &plugin.description.id;
         let World::RunMetric(pre) = &plugin.world else {
             return Err(wrong_kind(plugin, "compute", Kind::Metric));
         };
-        let outline = self.outline(id, pre, options)?;
-        let text = options_text(options).map_err(|kind| error(id, "compute", kind))?;
-        let answer = self.call(id, "compute", Some(Rc::clone(&views)), |store| {
+        let outline = self.outline(plugin, pre, options)?;
+        let (request, text) = self.request(plugin, "compute", options)?;
+        let (id, key) = (request.plugin, request.key.clone());
+        let answer = self.call(Request { views: Some(Rc::clone(&views)), ..request }, |store| {
             pre.instantiate(&mut *store)?.tare_plugin_run_metric().call_compute(store, &text)
         })?;
-        answer.refused()?.checked(|found| answer::of_run(id, found, &outline, &*views))
+        answer.refused()?.checked(|found| {
+            let values = answer::of_run(id, found, &outline, &*views)?;
+            for values in values.values() {
+                key.clone().map_or(Ok(()), |key| self.ledger.takes(key, values))?;
+            }
+            Ok(values)
+        })
     }
 
     fn outline(
         &self,
-        id: &str,
+        plugin: &Plugin,
         pre: &RunMetricPluginPre<State>,
         options: &serde_json::Value,
     ) -> Result<Vec<MetricValue>, GuestError> {
-        let text = options_text(options).map_err(|kind| error(id, "outline", kind))?;
-        let answer = self.call(id, "outline", None, |store| {
+        let (request, text) = self.request(plugin, "outline", options)?;
+        let id = request.plugin;
+        let answer = self.call(request, |store| {
             pre.instantiate(&mut *store)?.tare_plugin_run_metric().call_outline(store, &text)
         })?;
         answer.refused()?.checked(|outline| answer::run_measurements(id, outline))
     }
 
-    /// Renders a report into `folder`, and returns the paths of its files, the main one first. The
-    /// files are written only once the plugin has returned.
+    /// Renders a report, and returns its files. Nothing is written.
     ///
     /// # Errors
     ///
-    /// If the plugin is not a report, fails, gives an answer that cannot be used, or if a
-    /// file cannot be written.
-    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id, folder = %folder.display()))]
+    /// If the plugin is not a report, fails, or gives an answer that cannot be used.
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description().id))]
     pub fn render(
         &self,
         plugin: &Plugin,
         views: Rc<dyn Views>,
-        folder: &Path,
         options: &serde_json::Value,
-    ) -> Result<Vec<PathBuf>, GuestError> {
-        let id = &plugin.description.id;
+    ) -> Result<Rendered, GuestError> {
         let World::Report(pre) = &plugin.world else {
             return Err(wrong_kind(plugin, "render", Kind::Report));
         };
-        let options = options_text(options).map_err(|kind| error(id, "render", kind))?;
-        let answer = self.call(id, "render", Some(views), |store| {
+        let (request, options) = self.request(plugin, "render", options)?;
+        let id = request.plugin;
+        let answer = self.call(Request { views: Some(views), ..request }, |store| {
             pre.instantiate(&mut *store)?.tare_plugin_report().call_render(store, &options)
         })?;
         let Answer { value: named, state, .. } = answer.refused()?;
         let console = state.console;
-        state.output.store(folder, named).map_err(|kind| GuestError {
+        state.output.rendered(named).map_err(|kind| GuestError {
             standard_error: console.text(),
             ..error(id, "render", kind)
         })
@@ -323,19 +297,18 @@ impl Sandbox {
     /// # Errors
     ///
     /// If the plugin is not a recommender, fails, or gives an answer that cannot be used.
-    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description().id))]
     pub fn recommend(
         &self,
         plugin: &Plugin,
         views: Rc<dyn Views>,
         options: &serde_json::Value,
     ) -> Result<Vec<Recommendation>, GuestError> {
-        let id = &plugin.description.id;
         let World::Recommender(pre) = &plugin.world else {
             return Err(wrong_kind(plugin, "recommend", Kind::Recommender));
         };
-        let options = options_text(options).map_err(|kind| error(id, "recommend", kind))?;
-        let answer = self.call(id, "recommend", Some(Rc::clone(&views)), |store| {
+        let (request, options) = self.request(plugin, "recommend", options)?;
+        let answer = self.call(Request { views: Some(Rc::clone(&views)), ..request }, |store| {
             pre.instantiate(&mut *store)?.tare_plugin_recommender().call_recommend(store, &options)
         })?;
         answer
@@ -354,14 +327,12 @@ impl Sandbox {
     ///
     /// If the plugin refuses its options, with [`GuestErrorKind::Refused`]; for a metric also if
     /// it fails in any other way.
-    #[tracing::instrument(skip_all, fields(plugin = plugin.description.id))]
+    #[tracing::instrument(skip_all, fields(plugin = plugin.description().id))]
     pub fn rehearse(
         &self,
         plugin: &Plugin,
         options: &serde_json::Value,
     ) -> Result<Vec<MetricValue>, GuestError> {
-        let id = &plugin.description.id;
-        let text = options_text(options).map_err(|kind| error(id, "rehearse", kind))?;
         let views = Rc::new(EmptyViews::default());
         let some: Option<Rc<dyn Views>> = Some(Rc::clone(&views) as Rc<dyn Views>);
         let refusal = match &plugin.world {
@@ -372,21 +343,28 @@ impl Sandbox {
                     attributes: attributes.into(),
                     columns: Vec::new(),
                 };
-                return self.compute(plugin, &case, options);
+                let values = self.compute(plugin, &case, options)?;
+                let (request, _) = self.request(plugin, "compute", options)?;
+                request.key.into_iter().for_each(|key| self.ledger.states(key, &values));
+                return Ok(values);
             }
-            World::RunMetric(pre) => return self.outline(id, pre, options),
-            World::Report(pre) => self
-                .call(id, "render", some, |store| {
+            World::RunMetric(pre) => return self.outline(plugin, pre, options),
+            World::Report(pre) => {
+                let (request, text) = self.request(plugin, "render", options)?;
+                let answer = self.call(Request { views: some, ..request }, |store| {
                     pre.instantiate(&mut *store)?.tare_plugin_report().call_render(store, &text)
-                })
-                .and_then(|answer| answer.refused().map(drop)),
-            World::Recommender(pre) => self
-                .call(id, "recommend", some, |store| {
+                });
+                answer.and_then(|answer| answer.refused().map(drop))
+            }
+            World::Recommender(pre) => {
+                let (request, text) = self.request(plugin, "recommend", options)?;
+                let answer = self.call(Request { views: some, ..request }, |store| {
                     pre.instantiate(&mut *store)?
                         .tare_plugin_recommender()
                         .call_recommend(store, &text)
-                })
-                .and_then(|answer| answer.refused().map(drop)),
+                });
+                answer.and_then(|answer| answer.refused().map(drop))
+            }
         };
         match refusal {
             Err(refusal)
@@ -400,19 +378,28 @@ impl Sandbox {
     }
 
     /// Makes a call in its own store, under the limits.
-    fn call<T>(
+    pub(crate) fn call<T>(
         &self,
-        plugin: &str,
-        call: &'static str,
-        views: Option<Rc<dyn Views>>,
+        request: Request<'_>,
         run: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<Answer<T>, GuestError> {
-        let mut store = Store::new(&self.engine, State::new(plugin, &self.limits, views));
+        let Request { plugin, call, limits, instance_bytes, views, key } = request;
+        if self.cancel.is_asked() {
+            return Err(error(plugin, call, GuestErrorKind::Cancelled));
+        }
+        if let Some(before) = key.as_ref().and_then(|key| self.ledger.out_of_time(key)) {
+            return Err(error(plugin, call, GuestErrorKind::OutOfTime { call: before }));
+        }
+        let mut state = State::new(plugin, &limits, views);
+        state.meter.charge(instance_bytes).map_err(|MemoryLimit { requested, limit }| {
+            error(plugin, call, GuestErrorKind::Memory { requested, limit })
+        })?;
+        let mut store = Store::new(&self.engine, state);
         store.limiter(|state| &mut state.meter);
-        store.set_hostcall_fuel(self.limits.transfer_bytes);
+        store.set_hostcall_fuel(limits.transfer_bytes);
         let host = |detail: String| error(plugin, call, GuestErrorKind::Host { detail });
-        store.set_fuel(self.limits.fuel).map_err(|failure| host(format!("{failure:#}")))?;
-        let watchdog = Watchdog::start(&self.engine, &mut store, self.limits.deadline)
+        store.set_fuel(limits.fuel).map_err(|failure| host(format!("{failure:#}")))?;
+        let watchdog = Watchdog::start(&self.engine, &mut store, limits.deadline, &self.cancel)
             .map_err(|failure| host(format!("no thread for the deadline: {failure}")))?;
         let answer = run(&mut store);
         drop(watchdog);
@@ -420,51 +407,60 @@ impl Sandbox {
         let state = store.into_data();
         match answer {
             Ok(value) => {
-                let fuel = self.limits.fuel - fuel_left;
+                let fuel = limits.fuel - fuel_left;
                 tracing::debug!(plugin, call, fuel, "returned");
                 Ok(Answer { value, plugin: plugin.to_owned(), call, state })
             }
-            Err(failure) => Err(GuestError {
-                standard_error: state.console.text(),
-                ..error(plugin, call, self.classify(&failure))
-            }),
-        }
-    }
-
-    /// Returns the reason why a call ended, from wasmtime's error.
-    fn classify(&self, failure: &wasmtime::Error) -> GuestErrorKind {
-        if let Some(MemoryLimit { requested, limit }) = failure.downcast_ref() {
-            return GuestErrorKind::Memory { requested: *requested, limit: *limit };
-        }
-        if failure.is::<DeadlinePassed>() {
-            return GuestErrorKind::Deadline { limit: self.limits.deadline };
-        }
-        if let Some(Denied { function, without }) = failure.downcast_ref() {
-            return GuestErrorKind::Denied { function: function.clone(), without };
-        }
-        let backtrace = failure.downcast_ref::<WasmBacktrace>().map(names).unwrap_or_default();
-        match failure.downcast_ref::<Trap>() {
-            Some(Trap::OutOfFuel) => GuestErrorKind::OutOfFuel { limit: self.limits.fuel },
-            Some(trap) => {
-                let reason = trap.to_string();
-                let reason = reason.strip_prefix("wasm trap: ").unwrap_or(&reason).to_owned();
-                GuestErrorKind::Trap { reason, backtrace }
-            }
-            None => {
-                let reason = failure.root_cause().to_string();
-                // wasmtime has no type for this error.
-                if reason.starts_with("too much data is being copied") {
-                    return GuestErrorKind::Transfer { limit: self.limits.transfer_bytes };
+            Err(failure) => {
+                let kind = classify(&failure, &limits);
+                if let GuestErrorKind::OutOfFuel { .. } | GuestErrorKind::Deadline { .. } = kind
+                    && let Some(key) = key
+                {
+                    self.ledger.runs_out_of_time(key, call);
                 }
-                // Such as text in an answer that is not UTF-8.
-                GuestErrorKind::Trap { reason, backtrace }
+                let standard_error = state.console.text();
+                Err(GuestError { standard_error, ..error(plugin, call, kind) })
             }
         }
     }
 }
 
+/// Returns the reason why a call ended, from wasmtime's error.
+fn classify(failure: &wasmtime::Error, limits: &Limits) -> GuestErrorKind {
+    if let Some(MemoryLimit { requested, limit }) = failure.downcast_ref() {
+        return GuestErrorKind::Memory { requested: *requested, limit: *limit };
+    }
+    if failure.is::<Cancelled>() {
+        return GuestErrorKind::Cancelled;
+    }
+    if failure.is::<DeadlinePassed>() {
+        return GuestErrorKind::Deadline { limit: limits.deadline };
+    }
+    if let Some(Denied { function, without }) = failure.downcast_ref() {
+        return GuestErrorKind::Denied { function: function.clone(), without };
+    }
+    let backtrace = failure.downcast_ref::<WasmBacktrace>().map(names).unwrap_or_default();
+    match failure.downcast_ref::<Trap>() {
+        Some(Trap::OutOfFuel) => GuestErrorKind::OutOfFuel { limit: limits.fuel },
+        Some(trap) => {
+            let reason = trap.to_string();
+            let reason = reason.strip_prefix("wasm trap: ").unwrap_or(&reason).to_owned();
+            GuestErrorKind::Trap { reason, backtrace }
+        }
+        None => {
+            let reason = failure.root_cause().to_string();
+            // wasmtime has no type for this error.
+            if reason.starts_with("too much data is being copied") {
+                return GuestErrorKind::Transfer { limit: limits.transfer_bytes };
+            }
+            // Such as text in an answer that is not UTF-8.
+            GuestErrorKind::Trap { reason, backtrace }
+        }
+    }
+}
+
 /// The result of a call, with the rest of its store.
-struct Answer<T> {
+pub(crate) struct Answer<T> {
     value: T,
     plugin: String,
     call: &'static str,
@@ -472,12 +468,11 @@ struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    fn error(&self, call: &'static str, kind: GuestErrorKind) -> GuestError {
-        GuestError { standard_error: self.state.console.text(), ..error(&self.plugin, call, kind) }
-    }
-
     /// Takes the value if it passes.
-    fn checked<U>(self, check: impl FnOnce(T) -> Result<U, String>) -> Result<U, GuestError> {
+    pub(crate) fn checked<U>(
+        self,
+        check: impl FnOnce(T) -> Result<U, String>,
+    ) -> Result<U, GuestError> {
         let Self { value, plugin, call, state } = self;
         check(value).map_err(|detail| GuestError {
             standard_error: state.console.text(),
@@ -494,7 +489,7 @@ impl<T> Answer<Result<T, String>> {
             Ok(value) => Ok(Answer { value, plugin, call, state }),
             Err(message) => Err(GuestError {
                 standard_error: state.console.text(),
-                ..error(&plugin, call, GuestErrorKind::Refused { message })
+                ..error(&plugin, call, GuestErrorKind::Refused { message: cut(message) })
             }),
         }
     }
@@ -511,18 +506,29 @@ fn error(plugin: &str, call: &'static str, kind: GuestErrorKind) -> GuestError {
 
 fn wrong_kind(plugin: &Plugin, call: &'static str, expected: Kind) -> GuestError {
     let kind = GuestErrorKind::WrongKind { found: plugin.kind().name(), expected: expected.name() };
-    error(&plugin.description.id, call, kind)
+    error(&plugin.description().id, call, kind)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, GuestErrorKind> {
-    let unreadable = |error| GuestErrorKind::Unreadable { path: path.to_owned(), error };
-    let size = fs::metadata(path).map_err(unreadable)?.len();
-    if size > LARGEST_COMPONENT {
-        return Err(GuestErrorKind::NotAComponent {
-            detail: format!("it has {size} bytes, where plugins have at most {LARGEST_COMPONENT}"),
-        });
+/// Cuts a guest's message that is too long.
+fn cut(message: String) -> String {
+    match message.char_indices().nth(MESSAGE) {
+        Some((end, _)) => format!("{}… (of {} bytes)", &message[..end], message.len()),
+        None => message,
     }
-    fs::read(path).map_err(unreadable)
+}
+
+/// Returns the bytes of a column.
+fn size(data: &ColumnData) -> usize {
+    match data {
+        ColumnData::U64(values) => size_of_val(&values[..]),
+        ColumnData::S64(values) => size_of_val(&values[..]),
+        ColumnData::F32(values) => size_of_val(&values[..]),
+        ColumnData::F64(values) => size_of_val(&values[..]),
+        ColumnData::Boolean(values) => values.len(),
+        ColumnData::Text(values) => {
+            values.iter().map(|text| text.len() + size_of::<String>()).sum()
+        }
+    }
 }
 
 fn options_text(options: &serde_json::Value) -> Result<String, GuestErrorKind> {

@@ -129,6 +129,7 @@ impl metric::tare::plugin::other_columns::Host for State {
 
 impl report::tare::plugin::output::Host for State {
     fn write(&mut self, name: String, contents: Vec<u8>) -> Result<(), String> {
-        self.output.write(name, contents).map_err(|refusal| refusal.to_string())
+        let Self { output, meter, .. } = self;
+        output.write(name, contents, meter).map_err(|refusal| refusal.to_string())
     }
 }

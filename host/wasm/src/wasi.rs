@@ -23,10 +23,14 @@ use wasmtime::component::{ComponentType, LinkerInstance, Lower, Resource, Resour
 use wasmtime::{Engine, StoreContextMut};
 
 use crate::console::KEPT;
+use crate::error::shortened;
 use crate::state::State;
 
 /// Streams and pollables that a guest may ask for. Each costs the host a few bytes.
 const HANDLES: usize = 10_000;
+
+/// Items of one interface that a guest may import. Those of WASI have about a hundred at most.
+const ITEMS: usize = 200;
 
 /// The guest called a function that is not granted.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +56,7 @@ fn denied(interface: &str, function: &str) -> Denied {
         .iter()
         .find(|(prefix, _)| interface.starts_with(prefix))
         .map_or("nothing but their own interfaces", |(_, without)| without);
-    Denied { function: format!("{interface}.{function}"), without }
+    Denied { function: format!("{}.{}", shortened(interface), shortened(function)), without }
 }
 
 // Resources need a type each, and have no content.
@@ -98,7 +102,10 @@ pub(crate) fn define(
     expected: &ComponentInstance,
 ) -> wasmtime::Result<()> {
     let interface = name.split_once('@').map_or(name, |(interface, _)| interface);
-    for (item, export) in expected.exports(engine) {
+    for (index, (item, export)) in expected.exports(engine).enumerate() {
+        if index == ITEMS {
+            wasmtime::bail!("it imports more than {ITEMS} items of one interface");
+        }
         match export.ty {
             ComponentItem::Resource(_) => {
                 linker.resource(item, resource_type(item), |_, _| Ok(()))?;

@@ -8,15 +8,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use host_record::{
     CaseColumns, Cell, Column, ColumnData, Direction, GapKind, MetricValue, Table, Views,
 };
 use host_statistics::Random;
-use host_wasm::{GuestError, GuestErrorKind, Kind, Limits, Plugin, Sandbox, SandboxOptions};
+use host_wasm::{
+    Cancel, GuestError, GuestErrorKind, Kind, Limits, Plugin, Rendered, Sandbox, SandboxOptions,
+};
 use serde_json::{Value, json};
+
+#[path = "sandbox/hostile.rs"]
+mod hostile;
 
 /// Returns the folder with the components, built once.
 fn components() -> &'static Path {
@@ -56,7 +62,8 @@ fn components() -> &'static Path {
 /// Compiled components are kept between tests, as they are between runs of the host.
 fn sandbox(limits: Limits) -> Sandbox {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
-    Sandbox::new(SandboxOptions { cache: Some(cache), limits }).expect("wasmtime runs here")
+    let options = SandboxOptions { cache: Some(cache), limits, ..SandboxOptions::default() };
+    Sandbox::new(options).expect("wasmtime runs here")
 }
 
 fn load(sandbox: &Sandbox, name: &str) -> Plugin {
@@ -81,7 +88,7 @@ fn by_name(values: Vec<MetricValue>) -> BTreeMap<String, MetricValue> {
 }
 
 /// Returns the error of the hostile metric in a mode.
-fn hostile(limits: Limits, act: &str) -> GuestError {
+fn failing(limits: Limits, act: &str) -> GuestError {
     let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_metric");
     let columns = case(vec![column("latency", "ns", 1, ColumnData::U64(vec![1, 2]))]);
@@ -232,7 +239,7 @@ fn a_metric_gets_the_columns_that_it_reads_and_no_others() {
 
 #[test]
 fn an_endless_loop_runs_out_of_fuel() {
-    let error = hostile(Limits { fuel: 10_000_000, ..small() }, "loop");
+    let error = failing(Limits { fuel: 10_000_000, ..small() }, "loop");
     assert!(matches!(*error.kind, GuestErrorKind::OutOfFuel { limit: 10_000_000 }), "{error}");
     insta::assert_snapshot!(
         error,
@@ -244,7 +251,7 @@ fn an_endless_loop_runs_out_of_fuel() {
 fn an_endless_loop_meets_the_deadline() {
     let limits = Limits { fuel: u64::MAX, deadline: Duration::from_millis(200), ..small() };
     let start = Instant::now();
-    let error = hostile(limits, "loop");
+    let error = failing(limits, "loop");
     assert!(matches!(*error.kind, GuestErrorKind::Deadline { .. }), "{error}");
     insta::assert_snapshot!(
         error,
@@ -256,12 +263,14 @@ fn an_endless_loop_meets_the_deadline() {
 
 #[test]
 fn a_memory_bomb_is_told_from_a_panic() {
-    let error = hostile(small(), "allocate");
+    let error = failing(small(), "allocate");
     let GuestErrorKind::Memory { requested, limit } = *error.kind else { panic!("{error}") };
-    assert_eq!(limit, 64 << 20);
+    // It had two latencies of eight bytes, and has four bytes more for each of those.
+    assert_eq!(limit, (64 << 20) + 4 * 16);
     assert!(requested > limit);
     // Columns that do not fit are the same.
-    let sandbox = sandbox(Limits { memory_bytes: 4 << 20, ..small() });
+    let limits = Limits { memory_bytes: 4 << 20, memory_per_column_byte: 0, ..small() };
+    let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_metric");
     let columns = case(vec![column("latency", "ns", 1, ColumnData::U64(vec![1; 1 << 20]))]);
     let error =
@@ -271,7 +280,7 @@ fn a_memory_bomb_is_told_from_a_panic() {
 
 #[test]
 fn a_panic_is_a_trap_with_its_message() {
-    let error = hostile(small(), "panic");
+    let error = failing(small(), "panic");
     let GuestErrorKind::Trap { reason, backtrace } = &*error.kind else { panic!("{error}") };
     assert_eq!(reason, "wasm `unreachable` instruction executed");
     assert!(backtrace.iter().any(|name| name.contains("panic")), "{backtrace:?}");
@@ -282,14 +291,14 @@ fn a_panic_is_a_trap_with_its_message() {
 
 #[test]
 fn the_stack_and_the_memory_have_ends() {
-    let error = hostile(small(), "recurse");
+    let error = failing(small(), "recurse");
     let GuestErrorKind::Trap { reason, .. } = &*error.kind else { panic!("{error}") };
     // Which stack ends first is the compiler's choice: the processor's, or that in memory.
     assert!(
         reason == "call stack exhausted" || reason == "out of bounds memory access",
         "{reason}"
     );
-    let error = hostile(small(), "out-of-bounds");
+    let error = failing(small(), "out-of-bounds");
     let GuestErrorKind::Trap { reason, .. } = &*error.kind else { panic!("{error}") };
     assert_eq!(reason, "out of bounds memory access");
 }
@@ -297,15 +306,15 @@ fn the_stack_and_the_memory_have_ends() {
 #[test]
 fn the_sandbox_grants_nothing() {
     insta::assert_snapshot!(
-        hostile(small(), "clock"),
+        failing(small(), "clock"),
         @"plugin `hostile-metric` in `compute`: the sandbox does not grant `wasi:clocks/monotonic-clock.now`: plugins have no clock; what was measured is in the columns and views"
     );
     insta::assert_snapshot!(
-        hostile(small(), "file"),
+        failing(small(), "file"),
         @"plugin `hostile-metric` in `compute`: the sandbox does not grant `wasi:filesystem/preopens.get-directories`: plugins have no files; a report writes through the `output` interface"
     );
     insta::assert_snapshot!(
-        hostile(small(), "exit"),
+        failing(small(), "exit"),
         @"plugin `hostile-metric` in `compute`: the sandbox does not grant `wasi:cli/exit.exit`: plugins have no process to end; return an error instead"
     );
     let sandbox = sandbox(small());
@@ -332,9 +341,9 @@ fn hash_maps_have_the_same_order_every_time() {
 
 #[test]
 fn floods_are_cut() {
-    let error = hostile(small(), "print");
+    let error = failing(small(), "print");
     assert!(matches!(&*error.kind, GuestErrorKind::Refused { message } if message == "done"));
-    assert!(error.standard_error.len() <= 17 << 10);
+    assert!(error.standard_error.len() <= 5 << 10);
     assert!(error.standard_error.ends_with("dull plugin\n\u{fffd}[31mred\n"));
 
     let sandbox = sandbox(small());
@@ -342,17 +351,17 @@ fn floods_are_cut() {
     sandbox.compute(&plugin, &case(vec![]), &json!({ "act": "log" })).expect("lines are left out");
 
     let limits = Limits { memory_bytes: 1 << 30, ..small() };
-    let error = hostile(limits, "huge");
+    let error = failing(limits, "huge");
     insta::assert_snapshot!(
         error,
-        @"plugin `hostile-metric` in `compute`: it passed more than 134217728 bytes, the limit of a call"
+        @"plugin `hostile-metric` in `compute`: it passed more than 50331648 bytes, the limit of a call"
     );
 }
 
 #[test]
 fn answers_are_checked() {
     let detail = |act| {
-        let error = hostile(small(), act);
+        let error = failing(small(), act);
         let GuestErrorKind::InvalidAnswer { detail } = *error.kind else { panic!("{error}") };
         detail
     };
@@ -378,7 +387,7 @@ fn answers_are_checked() {
 #[test]
 fn what_the_guest_says_itself_is_passed_on() {
     insta::assert_snapshot!(
-        hostile(small(), "refuse"),
+        failing(small(), "refuse"),
         @"plugin `hostile-metric` in `compute`: no latencies on a Sunday"
     );
     let sandbox = sandbox(small());
@@ -433,70 +442,85 @@ impl Views for TwoCases {
     }
 }
 
-/// Renders the hostile report into a fresh folder.
-fn render(
-    limits: Limits,
-    options: &Value,
-) -> (tempfile::TempDir, Result<Vec<PathBuf>, GuestError>) {
-    let folder = tempfile::tempdir().expect("a folder");
+/// Renders the hostile report.
+fn render(limits: Limits, options: &Value) -> Result<Rendered, GuestError> {
     let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_report");
-    let target = folder.path().join("report");
-    let result = sandbox.render(&plugin, Rc::new(TwoCases), &target, options);
-    (folder, result)
+    sandbox.render(&plugin, Rc::new(TwoCases), options)
 }
 
 #[test]
-fn a_report_reads_views_and_writes_into_its_folder() {
-    let (folder, result) = render(
+fn a_report_reads_views_and_hands_over_files() {
+    let rendered = render(
         small(),
         &json!({ "view": "cases", "write": ["data/all.txt", "index.html"], "name": ["index.html"] }),
     );
-    let target = folder.path().join("report");
-    assert_eq!(result.expect("it is written"), [target.join("index.html")]);
-    let text = fs::read_to_string(target.join("data/all.txt")).expect("it is there");
-    insta::assert_snapshot!(text, @r#"
+    let Rendered { files, named } = rendered.expect("its files");
+    assert_eq!(named, ["index.html"]);
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["data/all.txt", "index.html"]);
+    insta::assert_snapshot!(String::from_utf8_lossy(&files["data/all.txt"]), @r#"
     ["cases"]
     Table { columns: ["case_id", "batch", "p99", "ok"], rows: [[Text("aa"), Integer(8), Real(0.5), Boolean(true)], [Text("bb"), Integer(-1), Null, Boolean(false)]] }
     "#);
-    let (_folder, result) = render(small(), &json!({ "view": "secrets" }));
     insta::assert_snapshot!(
-        result.expect_err("no such view"),
+        render(small(), &json!({ "view": "secrets" })).expect_err("no such view"),
         @"plugin `hostile-report` in `render`: view `secrets`: there is no view `secrets`; there is: cases"
     );
 }
 
 #[test]
 fn a_report_stays_in_its_folder() {
-    for name in ["../escaped", "/tmp/escaped", "a/../../escaped", "..", "a\\b", "c:\\escaped"] {
-        let (folder, result) = render(small(), &json!({ "write": [name], "name": ["x"] }));
-        let error = result.expect_err("outside the folder").to_string();
+    for name in [
+        "../escaped",
+        "/tmp/escaped",
+        "a/../../escaped",
+        "..",
+        "a\\b",
+        "c:\\escaped",
+        ".git/config",
+        "a/.hidden",
+    ] {
+        let error = render(small(), &json!({ "write": [name], "name": ["x"] }));
+        let error = error.expect_err("outside the folder").to_string();
         assert!(error.contains("is not a valid name for a report's file"), "{name}: {error}");
-        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "{name}");
         // Ignoring the refusal does not help, and neither does naming the file.
         let options = json!({ "write": [name], "name": [name], "ignore": true });
-        let (folder, result) = render(small(), &options);
-        let error = result.expect_err("it was not written");
+        let error = render(small(), &options).expect_err("it was not written");
         assert!(matches!(*error.kind, GuestErrorKind::InvalidAnswer { .. }), "{error}");
-        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0, "{name}");
     }
 }
 
 #[test]
-fn a_report_that_fails_or_writes_too_much_leaves_nothing_behind() {
+fn a_report_that_fails_or_writes_too_much_has_no_files() {
     let options = json!({ "write": ["index.html"], "name": ["index.html"], "panic": true });
-    let (folder, result) = render(small(), &options);
-    let error = result.expect_err("it panics");
+    let error = render(small(), &options).expect_err("it panics");
     assert!(error.standard_error.contains("half-way"), "{error}");
-    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
 
     let options = json!({ "write": ["a", "b", "c"], "name": ["a"], "bytes": 1 << 20 });
-    let (folder, result) = render(Limits { output_bytes: 2 << 20, ..small() }, &options);
     insta::assert_snapshot!(
-        result.expect_err("too large"),
+        render(Limits { output_bytes: 2 << 20, ..small() }, &options).expect_err("too large"),
         @"plugin `hostile-report` in `render`: cannot write `c`: the report's files would have 3145728 bytes; the limit is 2097152"
     );
-    assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 0);
+}
+
+#[test]
+fn a_call_that_is_cancelled_ends_and_none_begins_after_it() {
+    let mut sandbox = sandbox(Limits { fuel: u64::MAX, ..Limits::default() });
+    let plugin = load(&sandbox, "hostile_report");
+    let start = Instant::now();
+    let asked = Arc::new(AtomicBool::new(false));
+    let heeded = Arc::clone(&asked);
+    sandbox.heed(Cancel::when(move || heeded.load(Ordering::Relaxed)));
+    let user = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        asked.store(true, Ordering::Relaxed);
+    });
+    let options = json!({ "view": "cases", "loop": true });
+    let render = || sandbox.render(&plugin, Rc::new(TwoCases), &options).expect_err("a loop");
+    assert!(matches!(*render().kind, GuestErrorKind::Cancelled));
+    user.join().expect("the thread ends");
+    assert!(matches!(*render().kind, GuestErrorKind::Cancelled));
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -659,8 +683,12 @@ mod cache {
     use super::*;
 
     fn with_cache(cache: &Path) -> Sandbox {
-        Sandbox::new(SandboxOptions { cache: Some(cache.to_owned()), limits: small() })
-            .expect("wasmtime runs here")
+        let options = SandboxOptions {
+            cache: Some(cache.to_owned()),
+            limits: small(),
+            ..SandboxOptions::default()
+        };
+        Sandbox::new(options).expect("wasmtime runs here")
     }
 
     /// Returns the files of a cache folder with their inodes, which distinguish a new file from an
@@ -675,15 +703,21 @@ mod cache {
         entries
     }
 
+    /// Returns the file of compiled code.
+    fn code(entries: &[(PathBuf, u64)]) -> PathBuf {
+        let is_code = |path: &&PathBuf| path.extension().is_some_and(|it| it == "code");
+        entries.iter().map(|(path, _)| path).find(is_code).expect("code").clone()
+    }
+
     #[test]
     fn what_was_compiled_is_used_again_and_what_is_damaged_is_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = folder.path().join("a/cache");
         load(&with_cache(&cache), "hostile_report");
         let first = entries(&cache);
-        assert_eq!(first.len(), 1, "{first:?}");
+        assert_eq!(first.len(), 2, "its code, and what is known of it: {first:?}");
         assert_eq!(fs::metadata(&cache).expect("it is there").mode() & 0o777, 0o700);
-        let entry = &first[0].0;
+        let entry = &code(&first);
         assert_eq!(fs::metadata(entry).expect("it is there").mode() & 0o777, 0o600);
 
         load(&with_cache(&cache), "hostile_report");
@@ -707,7 +741,7 @@ mod cache {
         let first = entries(&cache);
 
         // A file that others can write to is replaced.
-        let entry = &first[0].0;
+        let entry = &code(&first);
         fs::set_permissions(entry, fs::Permissions::from_mode(0o666)).expect("permissions");
         load(&with_cache(&cache), "hostile_report");
         assert_ne!(entries(&cache), first);
@@ -721,7 +755,8 @@ mod cache {
         assert!(!fs::symlink_metadata(entry).expect("it is there").is_symlink());
 
         // A folder that others can write to is not used at all.
-        fs::remove_file(entry).expect("removed");
+        fs::remove_dir_all(&cache).expect("removed");
+        fs::create_dir(&cache).expect("a folder");
         fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).expect("permissions");
         load(&with_cache(&cache), "hostile_report");
         assert_eq!(entries(&cache), []);

@@ -20,6 +20,9 @@ pub(crate) const NAMES: [&str; 12] = [
     "device-states/CASE.parquet",
 ];
 
+/// The number of a case's samples.
+pub(crate) const SAMPLES: u8 = 7;
+
 /// Stands for the id of the one case that has files.
 const CASE: &str = "CASE";
 

@@ -9,7 +9,7 @@ use host_store::{RunFolder, RunViews};
 use onnx_file::OnnxFile;
 use tempfile::TempDir;
 
-use crate::container::unpack;
+use crate::container::{SAMPLES, unpack};
 
 /// Makes a folder, in memory if the system has such a place.
 fn folder() -> TempDir {
@@ -51,7 +51,7 @@ pub(crate) fn samples(data: &[u8]) {
     let whole = include_bytes!("../corpus/run-folder/whole");
     let mut packed = whole.to_vec();
     // The last file of a name wins.
-    packed.push(7);
+    packed.push(SAMPLES);
     packed.extend_from_slice(&u32::try_from(data.len()).unwrap_or(0).to_le_bytes()[..3]);
     packed.extend_from_slice(data);
     run_folder(&packed);

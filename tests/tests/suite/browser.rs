@@ -21,7 +21,7 @@ fn the_report_of_the_quickstart_draws_without_a_network() {
         .replace("\"200ms\"", "\"20ms\"");
     place.write("quick.toml", &manifest);
     let _ = place.run(&["run", "quick.toml"]).expect(0);
-    let report = place.run_folder().join("reports/report.html");
+    let report = place.run_folder().join("reports/html/report.html");
 
     // The browser says, after layout, what a reader would notice.
     let probe = "<script>addEventListener('load', () => {\

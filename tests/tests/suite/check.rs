@@ -72,7 +72,7 @@ fn what_differs_from_the_reference_and_what_ran_elsewhere_fails_with_figures() {
 
     let folder = place.run_folder();
     assert!(!folder.join("references").exists(), "they can be large");
-    let page = fs::read_to_string(folder.join("reports/report.html")).expect("the report");
+    let page = fs::read_to_string(folder.join("reports/html/report.html")).expect("the report");
     assert!(page.contains("2 on FaultProvider"), "where the operators ran");
     assert!(page.contains("Outputs compared with the reference's"));
     assert!(page.contains("fault 0.1.0 on fault:0 in fp32"));

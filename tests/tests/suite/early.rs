@@ -135,7 +135,7 @@ fn a_plugin_that_fails_at_the_end_costs_its_output_and_shows_in_the_exit_code() 
     assert!(journal.iter().all(|record| record["outcome"]["outcome"] == "finished"), "{journal:?}");
     let results = place.lines("results.jsonl");
     assert!(results.iter().any(|result| result["plugin"]["id"] == "latency"), "{results:?}");
-    assert!(place.run_folder().join("reports/report.html").is_file());
+    assert!(place.run_folder().join("reports/html/report.html").is_file());
 }
 
 #[test]

@@ -122,12 +122,13 @@ fn what_a_plugin_says_does_nothing_to_a_terminal_and_is_kept() {
             assert_eq!([&failure["call"], &failure["message"]], ["run", printed]);
             let message = journal[1]["outcome"]["failure"]["message"].as_str().expect("a message");
             assert!(message.ends_with(" … 95904 bytes left out"), "{message}");
-            for report in ["report.html", "results.csv", "report.md"] {
+            for report in ["html/report.html", "csv/results.csv", "markdown/report.md"] {
                 let text = std::fs::read_to_string(folder.join("reports").join(report));
                 let text = text.expect("a report");
                 assert!(text.contains("␛[2J␇") || text.contains(r"␛\[2J␇"), "{report}");
                 let plain = |one: char| "\r\n".contains(one) || !one.is_control();
-                assert!(text.chars().all(plain), "{report}");
+                assert!(text.chars().all(plain) && !text.contains('\u{202e}'), "{report}");
+                assert!(text.contains(r"\u{202e}") || text.contains(r"\\u{202e}"), "{report}");
             }
             let shown = place.run(&["results", "show", "--format", "json"]).expect(0);
             assert!(!shown.stdout.contains(['\u{1b}', '\u{9b}', '\u{7}']), "{}", shown.stdout);

@@ -36,7 +36,7 @@ fn the_main_job_runs_from_any_folder_and_leaves_what_it_says() {
     let folder = place.run_folder();
     let shown = run.stdout.clone() + &run.stderr;
     let name = folder.file_name().and_then(|name| name.to_str()).expect("a run's id");
-    for path in [name, "results/tare.duckdb", "reports/report.html"] {
+    for path in [name, "results/tare.duckdb", "reports/html/report.html"] {
         assert!(shown.contains(path), "{path} in\n{shown}");
     }
 
@@ -74,14 +74,15 @@ fn the_main_job_runs_from_any_folder_and_leaves_what_it_says() {
         assert!(row["queries"].as_u64().expect("a count") >= 3);
     }
 
-    let report = std::fs::read_to_string(folder.join("reports/report.html")).expect("the report");
+    let report =
+        std::fs::read_to_string(folder.join("reports/html/report.html")).expect("the report");
     for needed in ["<svg", "digits", "98.4", "single-stream", "offline"] {
         assert!(report.contains(needed), "`{needed}` is missing from the report");
     }
     for fetched in ["src=\"http", "href=\"http", "url(http", "@import", "<link", "src=\"//"] {
         assert!(!report.contains(fetched), "the report fetches something: {fetched}");
     }
-    assert!(folder.join("reports/report.md").is_file());
+    assert!(folder.join("reports/markdown/report.md").is_file());
     let advice = place.lines("recommendations.jsonl");
     assert!(!advice.is_empty(), "the recommender said nothing");
 

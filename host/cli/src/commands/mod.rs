@@ -1,5 +1,6 @@
 //! One module for each command.
 
+pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod doctor;
@@ -9,6 +10,7 @@ pub(crate) mod plan;
 pub(crate) mod plugin_test;
 pub(crate) mod plugins;
 pub(crate) mod recompute;
+pub(crate) mod report;
 pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod runtimes;

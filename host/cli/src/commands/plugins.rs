@@ -1,8 +1,7 @@
 //! `host plugins`.
 
 use host_experiment::{
-    Error, Installed, PluginEntry, PluginFacts, PluginInfo, Settings, plugin_info,
-    plugins as installed,
+    Installed, PluginEntry, PluginFacts, PluginInfo, Settings, plugin_info, plugins as installed,
 };
 use host_record::{Cell, Table};
 use host_registry::{NativePlugin, Origin, Registry, Trusted};
@@ -12,6 +11,7 @@ use crate::arguments::{Format, PluginsCommand};
 use crate::commands::{devices, plugin_test};
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::notices::Console;
 use crate::printer::Printer;
 use crate::table;
 
@@ -31,7 +31,8 @@ pub(crate) fn plugins(
 }
 
 fn list(settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let Installed { plugins: entries, problems, optional, elsewhere } = installed(settings)?;
+    let Installed { plugins: entries, problems, optional, elsewhere } =
+        installed(settings, &mut Console::new(printer))?;
     let shown = printer.machine(
         || {
             json!({
@@ -110,15 +111,12 @@ fn rows(entries: &[PluginEntry], with_path: bool) -> Table {
 }
 
 fn info(id: &str, settings: &Settings, printer: &Printer) -> Result<Exit> {
-    let warn = |broken: &[String]| broken.iter().for_each(|text| printer.warning(text, None));
     let is_human = printer.format() == Format::Human;
-    let found = plugin_info(id, is_human, settings);
-    let PluginInfo { plugins: documents, broken, devices } = found.inspect_err(|error| {
-        if let Error::MissingPlugin { broken, .. } = error {
-            warn(broken);
-        }
-    })?;
-    warn(&broken);
+    let found = plugin_info(id, is_human, settings, &mut Console::new(printer))?;
+    let PluginInfo { plugins: documents, broken, devices } = found;
+    for (reason, advice) in &broken {
+        printer.warning(reason, Some(advice));
+    }
     let document = |facts: &PluginFacts| {
         let pairs = facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         Value::Object(pairs.collect())

@@ -1,68 +1,89 @@
 //! `host run`: from a manifest to results, reports and advice.
 
 use host_experiment::{
-    ExecutedRun, GuestFailure, Interrupt, Resumed, RunOptions, Settings, WrittenReport, resume,
-    run as begin,
+    Draft, ExecutedRun, Interrupt, Missing, Resumed, RunOptions, Settings, resume, run as begin,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::arguments::RunArguments;
-use crate::commands::manifest_of;
+use crate::arguments::{OptionsOfRuns, RunArguments};
+use crate::commands::{manifest_of, report};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, resume_command, show_command};
+use crate::failure::{Failure, Result, of_guests, resume_command, show_command};
 use crate::notices::{Console, warn_of_flaws};
 use crate::printer::Printer;
 use crate::summary::Summary;
 use crate::terminal;
+use host_experiment::units;
 
 pub(crate) fn run(
     arguments: &RunArguments,
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let interrupt = Interrupt::new();
-    listen(&interrupt, printer)?;
-    let options = RunOptions { install: arguments.install, reports: arguments.report_dir.clone() };
-    let mut console = Console::new(printer);
-    let ran = match (&arguments.resume, &arguments.manifest) {
-        (Some(run), _) => match resume(run, &options, settings, &interrupt, &mut console)? {
-            Resumed::Executed(ran) => *ran,
-            Resumed::Finished(folder) => {
-                warn_of_flaws(&folder.flaws()?, printer);
-                let run = folder.run_id();
-                printer.status("Finished", format_args!("{run} has nothing left to do"));
-                return Ok(Exit::Success);
+    match (&arguments.resume, &arguments.manifest) {
+        (Some(run), _) => {
+            let interrupt = listen(printer)?;
+            let options = options(&arguments.options);
+            let mut console = Console::new(printer);
+            match resume(run, &options, settings, &interrupt, &mut console)? {
+                Resumed::Executed(ran) => end(&ran, printer),
+                Resumed::Finished(folder) => {
+                    warn_of_flaws(&folder.flaws()?, printer);
+                    let run = folder.run_id();
+                    printer.status("Finished", format_args!("{run} has nothing left to do"));
+                    Ok(Exit::Success)
+                }
             }
-        },
-        (None, Some(manifest)) => {
-            begin(manifest_of(manifest)?, &options, settings, &interrupt, &mut console)?
         }
-        (None, None) => return Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
-    };
+        (None, Some(manifest)) => {
+            run_draft(manifest_of(manifest)?, &arguments.options, settings, printer)
+        }
+        (None, None) => Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
+    }
+}
+
+/// Runs a manifest from its beginning, and shows what came of it.
+pub(crate) fn run_draft(
+    draft: Draft,
+    arguments: &OptionsOfRuns,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
+    let interrupt = listen(printer)?;
+    let mut console = Console::new(printer);
+    let ran = begin(draft, &options(arguments), settings, &interrupt, &mut console)?;
     end(&ran, printer)
 }
 
+fn options(arguments: &OptionsOfRuns) -> RunOptions {
+    RunOptions { install: arguments.install, reports: arguments.report_dir.clone() }
+}
+
 /// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
-fn listen(interrupt: &Interrupt, printer: &Printer) -> Result<()> {
-    let (interrupt, printer) = (interrupt.clone(), printer.clone());
+fn listen(printer: &Printer) -> Result<Interrupt> {
+    let interrupt = Interrupt::new();
+    let (asked, printer) = (interrupt.clone(), printer.clone());
     terminal::on_termination(move || {
-        if interrupt.interrupt() {
+        if asked.interrupt() {
             printer.status("Stopping", "what is in progress is given up; finished cases are kept");
         } else {
             crate::exit::at_once(Exit::Interrupted);
         }
     })
-    .map_err(|error| Failure::new(Exit::Failure, "cannot listen for Ctrl-C").because(error))
+    .map_err(|error| Failure::new(Exit::Failure, "cannot listen for Ctrl-C").because(error))?;
+    Ok(interrupt)
 }
 
 /// Shows what a run came to.
 fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
     let summary = Summary::read(&ran.folder)?;
     let document = || {
-        let report = |WrittenReport { plugin, files }: &WrittenReport| json!({ "plugin": plugin, "files": files });
         let mut document = summary.document(ran.folder.path());
         document["database"] = json!(ran.results.database_path());
-        document["reports"] = ran.reports.iter().map(report).collect::<Vec<Value>>().into();
+        document["reports"] = report::document(&ran.reports);
+        let Missing { metrics, recommenders, reports } = &ran.missing;
+        document["missing"] =
+            json!({ "metrics": metrics, "recommenders": recommenders, "reports": reports });
         document
     };
     if !printer.machine(document, || summary.rows()) {
@@ -72,7 +93,9 @@ fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
         printer.show(format_args!("\n{text}"));
     }
     if ran.interrupted {
-        printer.status("Interrupted", "what is finished is kept; do the rest with:");
+        let missing = missing(&ran.missing, summary.unreached());
+        printer.status("Interrupted", format_args!("what is done is kept; missing: {missing}"));
+        printer.detail("do the rest with:");
         printer.detail(resume_command(ran.folder.run_id(), ran.results.path()));
         return Ok(Exit::Interrupted);
     }
@@ -80,14 +103,48 @@ fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
     if let Some(database) = &ran.database {
         printer.status("Database", database.display());
     }
-    for main in ran.reports.iter().filter_map(|report| report.files.first()) {
-        printer.status("Report", main.display());
-    }
-    Ok(match (summary.counts(), ran.guest_failure) {
-        ((_, 1.., _), _) => Exit::CasesFailed,
-        ((0, 0, _), _) => Exit::NothingToRun,
-        (_, Some(GuestFailure::Plugin)) => Exit::Plugin,
-        (_, Some(GuestFailure::FileSystem)) => Exit::Failure,
-        (_, None) => Exit::Success,
+    report::say(&ran.reports, printer);
+    Ok(match summary.counts() {
+        (_, 1.., _) => Exit::CasesFailed,
+        (0, 0, _) => Exit::NothingToRun,
+        _ => of_guests(ran.guest_failure),
     })
+}
+
+/// Returns the missing parts of an interrupted run in words.
+fn missing(missing: &Missing, unreached: u64) -> String {
+    let named = |what: &str, ids: &[String]| {
+        let ids: Vec<_> = ids.iter().map(|id| format!("`{id}`")).collect();
+        (!ids.is_empty()).then(|| format!("{what} {}", ids.join(" and ")))
+    };
+    let parts = [
+        (unreached > 0).then(|| units::count(unreached, "case", "cases")),
+        missing.metrics.then(|| "values of metrics".into()),
+        named("advice of", &missing.recommenders),
+        named("the report", &missing.reports),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_in_words() {
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
+        let all = Missing {
+            metrics: true,
+            recommenders: ids(&["hardware"]),
+            reports: ids(&["html", "markdown"]),
+        };
+        let some = Missing { reports: ids(&["html"]), ..Missing::default() };
+        insta::assert_snapshot!(
+            [missing(&all, 2), missing(&some, 0)].join("\n"),
+            @r"
+        2 cases, values of metrics, advice of `hardware`, the report `html` and `markdown`
+        the report `html`
+        "
+        );
+    }
 }

@@ -198,9 +198,9 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     page-faults (6 cases), not-as-asked (6 cases), device-not-sampled (6 cases), outputs-not-collected
     (6 cases), file-lost (6 cases)
 
-    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
-    compared, both disturbed)
-    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+    hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
+    configurations could be compared, both disturbed)
+    hardware: digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
 
     6 measured
     every warning, failure and gap in full: host results show latest --warnings
@@ -228,9 +228,9 @@ fn a_few_warnings_are_shown_whole_with_the_worst_of_each() {
       p50 fell 67 % (1.200 → 0.400 ms) from the first to the last third of the queries; scatter within a
       third: 24.9 µs
 
-    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
-    compared, both disturbed)
-    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+    hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
+    configurations could be compared, both disturbed)
+    hardware: digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
 
     3 measured
     every warning, failure and gap in full: host results show latest --warnings
@@ -284,9 +284,9 @@ fn a_run_where_everything_fails_is_seen_on_one_screen() {
     failed  1 case: input: 31: a long reason a long reason a long reason a long reason a long reason a …
     failed  1 case: input: 34: a long reason a long reason a long reason a long reason a long reason a …
 
-    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
-    compared, both disturbed)
-    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+    hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
+    configurations could be compared, both disturbed)
+    hardware: digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
 
     0 measured, 36 failed
     every warning, failure and gap in full: host results show latest --warnings
@@ -348,12 +348,12 @@ fn the_evidence_is_every_warning_with_its_figures() {
 fn the_advice_is_explained() {
     let text = summary(Vec::new()).advice(100, Palette::new(false));
     insta::assert_snapshot!(text, @r"
-    digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3 configurations could be
-    compared, both disturbed)
+    hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
+    configurations could be compared, both disturbed)
       Batch 8: p99 latency 1.00 ms.
       1 other did not do better.
 
-    digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
+    hardware: digits: Pareto front by p99 latency and throughput: batch 1 and batch 8
       Batch 8: p99 latency 1.00 ms.
       1 other did not do better.
     ");

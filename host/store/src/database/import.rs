@@ -191,7 +191,7 @@ pub(crate) fn import(
     {
         let mut rows = appender("benchmark_runs", RUN)?;
         let header = folder.header();
-        let finished = folder.finished()?;
+        let finished = folder.end()?;
         rows.append_row(params![
             run_id,
             header.experiment,

@@ -46,7 +46,7 @@ impl RunFolder {
             environment: run.environment,
         };
         let root = layout.root.clone();
-        let made = Self { layout, header }.fill(&runs, &run.manifest_text);
+        let made = Self { layout, header, ended: None }.fill(&runs, &run.manifest_text);
         if made.is_err() {
             // Nobody has seen it, and half a run would be in everybody's way. Where even that
             // fails, a list of runs names what is left.

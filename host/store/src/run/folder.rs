@@ -13,7 +13,6 @@ use host_record::{
 use serde::de::DeserializeOwned;
 
 use super::conditions;
-use super::durable::make_folder;
 use super::header::{PlanLine, RecommendationRecord, ResultRecord, RunFinished, RunHeader};
 use super::layout::Layout;
 use super::lines::{Lines, TornLine, check_version, declared_version};
@@ -28,6 +27,8 @@ use crate::error::StoreError;
 pub struct RunFolder {
     pub(crate) layout: Layout,
     pub(super) header: RunHeader,
+    /// End of a run whose reports are being written, so that they can tell it.
+    pub(crate) ended: Option<RunFinished>,
 }
 
 impl RunFolder {
@@ -44,7 +45,7 @@ impl RunFolder {
         else {
             return Err(StoreError::NotARun { path: path.to_owned() });
         };
-        Ok(Self { layout, header })
+        Ok(Self { layout, header, ended: None })
     }
 
     /// Returns the facts known when the run began.
@@ -65,15 +66,10 @@ impl RunFolder {
         &self.layout.root
     }
 
-    /// Returns the folder for reports, `reports/` in the run folder; created if need be.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot be created.
-    pub fn reports_folder(&self) -> Result<PathBuf, StoreError> {
-        let path = self.layout.reports();
-        make_folder(&path)?;
-        Ok(path)
+    /// Returns the folder for reports, `reports/` in the run folder; it need not exist.
+    #[must_use]
+    pub fn reports_folder(&self) -> PathBuf {
+        self.layout.reports()
     }
 
     /// Returns the manifest's text, as the run used it.
@@ -105,6 +101,15 @@ impl RunFolder {
     /// If the file cannot be read.
     pub fn finished(&self) -> Result<Option<RunFinished>, StoreError> {
         read_json(&self.layout.finished(), |finished: &RunFinished| finished.record_version)
+    }
+
+    /// Returns the end of the run for views: as [`RunFolder::finished`], or as it will be once the reports are
+    /// written.
+    pub(crate) fn end(&self) -> Result<Option<RunFinished>, StoreError> {
+        match &self.ended {
+            Some(ended) => Ok(Some(ended.clone())),
+            None => self.finished(),
+        }
     }
 
     /// Returns the plan, line by line, as made when the run began.

@@ -186,22 +186,38 @@ impl RunWriter {
         opened::<RecommendationRecord>(&mut self.recommendations, path)?.append(record)
     }
 
-    /// Completes the run: puts results and recommendations on stable
-    /// storage and writes `finished.json`.
+    /// Ends the measuring: puts results and recommendations on stable storage, so that reports can be written.
+    /// The folder tells this end from now on, and other readers once [`RunWriter::finish`] was called.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written.
+    pub fn end(&mut self) -> Result<RunFinished, StoreError> {
+        self.abandon()?;
+        for appender in [&self.results, &self.recommendations].into_iter().flatten() {
+            appender.sync()?;
+        }
+        let ended = RunFinished {
+            record_version: RECORD_VERSION,
+            finished_at: rfc3339(now()),
+            counts: self.recorded.counts,
+        };
+        self.folder.ended = Some(ended.clone());
+        Ok(ended)
+    }
+
+    /// Completes the run: ends it, unless that was done, and writes `finished.json`. It comes last, when the
+    /// reports are there.
     ///
     /// # Errors
     ///
     /// If a file cannot be written.
     pub fn finish(&mut self) -> Result<RunFinished, StoreError> {
-        self.abandon()?;
-        for appender in [&self.results, &self.recommendations].into_iter().flatten() {
-            appender.sync()?;
-        }
-        let finished = RunFinished {
-            record_version: RECORD_VERSION,
-            finished_at: rfc3339(now()),
-            counts: self.recorded.counts,
+        let finished = match self.folder.ended.clone() {
+            Some(ended) => ended,
+            None => self.end()?,
         };
+        self.folder.ended = None;
         write_json(&self.folder.layout.finished(), &finished)?;
         // They can be large, and what was found out with them is in the journal.
         let references = self.references_folder();

@@ -9,12 +9,12 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::process::geteuid;
 
 const READ: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const FOLDER: OFlags = READ.union(OFlags::DIRECTORY);
-const CREATE: OFlags = OFlags::WRONLY
+const CREATE: OFlags = OFlags::RDWR
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
@@ -28,14 +28,44 @@ pub(crate) struct Folder {
     mode: Mode,
 }
 
-impl Folder {
-    /// Creates a folder and its missing parents, and opens it.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        fs::create_dir_all(path)?;
-        let descriptor = rustix::fs::open(path, FOLDER, Mode::empty())?;
-        Ok(Self { descriptor, mode: Mode::from_raw_mode(0o666) })
-    }
+/// A new file of a folder under a temporary name. It is removed unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Part<'folder> {
+    folder: &'folder Folder,
+    name: String,
+    /// The file, open for reading and writing.
+    pub(crate) file: File,
+    is_kept: bool,
+}
 
+impl Part<'_> {
+    /// Gives the file its name. A file or link of that name is replaced.
+    pub(crate) fn keep(mut self, name: &str) -> io::Result<()> {
+        let folder = &self.folder.descriptor;
+        rustix::fs::renameat(folder, &self.name, folder, name)?;
+        self.is_kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // It is a temporary file, which `prune` removes as well.
+            let _ = rustix::fs::unlinkat(&self.folder.descriptor, &self.name, AtFlags::empty());
+        }
+    }
+}
+
+/// Returns a name for a temporary file that no other file of this process has.
+fn temporary_name() -> String {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!(".{}-{number}.part", std::process::id())
+}
+
+impl Folder {
     /// Creates or opens a folder that only this user can write to.
     ///
     /// Refused if it belongs to someone else, or if others may write to it: its files may then be
@@ -53,8 +83,6 @@ impl Folder {
     /// Writes a file under a temporary name and then moves it into place; a link there is replaced.
     /// Folders in `name` are created, and refused if they are links.
     pub(crate) fn write(&self, name: &str, contents: &[u8]) -> io::Result<()> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-
         let (folders, file) = match name.rsplit_once('/') {
             Some((folders, file)) => (folders.split('/').collect(), file),
             None => (Vec::new(), name),
@@ -67,8 +95,7 @@ impl Folder {
             }
             folder = rustix::fs::openat(&folder, part, FOLDER, Mode::empty())?;
         }
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let beside = format!(".{}-{number}.part", std::process::id());
+        let beside = temporary_name();
         let write = || -> io::Result<()> {
             let descriptor = rustix::fs::openat(&folder, &beside, CREATE, self.mode)?;
             File::from(descriptor).write_all(contents)?;
@@ -80,9 +107,24 @@ impl Folder {
         })
     }
 
-    /// Reads a file of this folder, which must belong to this user and be writable by nobody else.
+    /// Creates a file under a temporary name, to be kept under another.
+    pub(crate) fn part(&self) -> io::Result<Part<'_>> {
+        let name = temporary_name();
+        let open = || rustix::fs::openat(&self.descriptor, &name, CREATE, self.mode);
+        let descriptor = match open() {
+            // Of an earlier process with this number, which was killed.
+            Err(rustix::io::Errno::EXIST) => {
+                rustix::fs::unlinkat(&self.descriptor, &name, AtFlags::empty())?;
+                open()?
+            }
+            other => other?,
+        };
+        Ok(Part { folder: self, name, file: File::from(descriptor), is_kept: false })
+    }
+
+    /// Opens a file of this folder, which must belong to this user and be writable by nobody else.
     /// `None` if there is none.
-    pub(crate) fn read_private(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+    pub(crate) fn open_private(&self, name: &str) -> io::Result<Option<File>> {
         let descriptor = match rustix::fs::openat(&self.descriptor, name, READ, Mode::empty()) {
             Ok(descriptor) => descriptor,
             Err(rustix::io::Errno::NOENT) => return Ok(None),
@@ -93,31 +135,67 @@ impl Folder {
             return Err(io::Error::other("it is not a regular file"));
         }
         check_private(status.st_uid, Mode::from_raw_mode(status.st_mode))?;
+        Ok(Some(File::from(descriptor)))
+    }
+
+    /// Reads such a file, of at most `most` bytes.
+    pub(crate) fn read_private(&self, name: &str, most: u64) -> io::Result<Option<Vec<u8>>> {
+        let Some(file) = self.open_private(name)? else { return Ok(None) };
         let mut contents = Vec::new();
-        File::from(descriptor).read_to_end(&mut contents)?;
+        if file.take(most + 1).read_to_end(&mut contents)? as u64 > most {
+            return Err(io::Error::other(format!("it has more than {most} bytes")));
+        }
         Ok(Some(contents))
     }
 
-    /// Removes the oldest files until `keep` are left.
-    pub(crate) fn prune(&self, keep: usize) -> io::Result<()> {
+    /// Removes files, those first whose time is oldest, until the rest have at most `most` bytes.
+    pub(crate) fn prune(&self, most: u64) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.descriptor)? {
             let entry = entry?;
             if entry.file_type() == FileType::RegularFile {
-                let status = rustix::fs::statat(
+                // Another process may have removed it meanwhile.
+                let Ok(status) = rustix::fs::statat(
                     &self.descriptor,
                     entry.file_name(),
                     AtFlags::SYMLINK_NOFOLLOW,
-                )?;
-                files.push((status.st_mtime, entry.file_name().to_owned()));
+                ) else {
+                    continue;
+                };
+                let size = u64::try_from(status.st_size).unwrap_or(0);
+                let time = (status.st_mtime, status.st_mtime_nsec);
+                files.push((time, size, entry.file_name().to_owned()));
             }
         }
         files.sort();
-        for (_, name) in files.iter().take(files.len().saturating_sub(keep)) {
-            rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?;
+        let mut all: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, name) in files {
+            if all <= most {
+                break;
+            }
+            rustix::fs::unlinkat(&self.descriptor, &name, AtFlags::empty())?;
+            all -= size;
         }
         Ok(())
     }
+}
+
+/// Gives a file the time of now, so that it is the last to be removed.
+pub(crate) fn touch(file: &File) -> io::Result<()> {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    Ok(rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now })?)
+}
+
+/// Opens a regular file for reading. Anything else is refused: a pipe would never end.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(file)
 }
 
 fn check_private(owner: u32, mode: Mode) -> io::Result<()> {

@@ -2,21 +2,26 @@
 
 use std::borrow::Cow;
 
-/// Returns the text with control characters replaced by visible symbols, such as `␛`. HTML and XML
-/// forbid them, and terminals obey them. Tabs and line breaks stay.
+use host_record::visible::{acts, push_visible};
+
+/// Returns the text with characters that act replaced by visible forms, such as `␛` and `\u{202e}`. HTML
+/// and XML forbid control characters, terminals obey them, and those that turn the direction of writing
+/// make a line say something else. Tabs and line breaks stay.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
-    let acts = |character: char| character.is_control() && !matches!(character, '\t' | '\n' | '\r');
+    let acts = |character: char| acts(character) && !matches!(character, '\t' | '\n' | '\r');
     if !text.contains(acts) {
         return text.into();
     }
-    let picture = |character: char| match character {
-        '\u{7f}' => '␡',
-        '\0'..'\u{20}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}'),
-        // The others have no control pictures.
-        _ => '\u{fffd}',
-    };
-    text.chars().map(|one| if acts(one) { picture(one) } else { one }).collect::<String>().into()
+    let mut shown = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if acts(character) {
+            push_visible(&mut shown, character);
+        } else {
+            shown.push(character);
+        }
+    }
+    shown.into()
 }
 
 /// Characters of a reason that a page for people shows; the report `json` has the whole.
@@ -35,8 +40,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_seen() {
-        assert_eq!(visible("a\0\x1b[2J\x07\x7f\u{9b}\t\r\nb"), "a␀␛[2J␇␡\u{fffd}\t\r\nb");
+    fn characters_that_act_are_seen() {
+        assert_eq!(visible("a\0\x1b[2J\x07\x7f\u{9b}\t\r\nb"), "a␀␛[2J␇␡\\u{9b}\t\r\nb");
+        let turned = "a\u{202a}\u{202e}\u{2066}\u{2069}\u{200e}\u{200f}\u{61c}\u{2028}b";
+        let seen = r"a\u{202a}\u{202e}\u{2066}\u{2069}\u{200e}\u{200f}\u{61c}\u{2028}b";
+        assert_eq!(visible(turned), seen);
         assert!(matches!(visible("plain\n"), Cow::Borrowed(_)));
     }
 

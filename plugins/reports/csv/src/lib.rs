@@ -205,7 +205,7 @@ mod tests {
                 assert!(number.is_empty() || number.parse::<f64>().is_ok(), "{number}");
             }
         }
-        assert_eq!(text("a\x1b[2J=\0"), "a␛[2J=␀");
+        assert_eq!(text("a\x1b[2J=\0\u{202e}"), r"a␛[2J=␀\u{202e}");
     }
 
     #[test]

@@ -130,14 +130,15 @@ fn links(cases: &[&Case], labels: &Labels) -> Markup {
 }
 
 fn recommendations(run: &Run, labels: &Labels) -> Option<Markup> {
-    let first = run.advice.first()?;
-    let several = run.advice.iter().any(|advice| advice.plugin != first.plugin);
-    Some(html! {
-        @for advice in &run.advice { (recommendation(run, advice, labels, several)) }
+    let has_some = !run.advice.is_empty();
+    has_some.then(|| {
+        html! {
+            @for advice in &run.advice { (recommendation(run, advice, labels)) }
+        }
     })
 }
 
-fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) -> Markup {
+fn recommendation(run: &Run, advice: &Advice, labels: &Labels) -> Markup {
     let Advice { plugin, recommendation: advice } = advice;
     let attribute = |name: &str| advice.attributes.get(name).map(String::as_str);
     let kind = match attribute("kind") {
@@ -174,7 +175,7 @@ fn recommendation(run: &Run, advice: &Advice, labels: &Labels, several: bool) ->
                     }
                 }
             }
-            @if several { p.rests.quiet { "From the recommender " (plugin) } }
+            p.rests.quiet { "From the recommender " (plugin) }
         }
     }
 }

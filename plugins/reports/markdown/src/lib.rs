@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
-    Case, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario, SummaryCell, case_label,
+    Advice, Case, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario, SummaryCell, case_label,
     excerpt, humanise, parity_figures, summary_columns, visible,
 };
 
@@ -102,8 +102,7 @@ impl Page {
 }
 
 fn advice(page: &mut Page, run: &Run, labels: &Labels) {
-    for advice in &run.advice {
-        let advice = &advice.recommendation;
+    for Advice { plugin, recommendation: advice } in &run.advice {
         page.line(&format!("**{}**", escape(&advice.title)));
         let named: Vec<_> = advice.cases.iter().filter_map(|id| run.case(id)).collect();
         for line in advice.explanation.lines() {
@@ -113,6 +112,7 @@ fn advice(page: &mut Page, run: &Run, labels: &Labels) {
             let names: Vec<_> = named.iter().map(|case| escape(&labels.label(case))).collect();
             let _ = writeln!(page.0, "- *Rests on {}.*", names.join("; "));
         }
+        let _ = writeln!(page.0, "- *From the recommender {}.*", escape(plugin));
         page.0.push('\n');
     }
 }
@@ -365,6 +365,7 @@ mod tests {
     - It meets the limit.
     - Others do not.
     - *Rests on batch 8 · offline.*
+    - *From the recommender hardware.*
 
     | case | p50 | p90 | p99 | throughput | peak memory | accuracy | warnings |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
@@ -501,6 +502,9 @@ mod tests {
         let tables = made_up::tables(&Shape { models: &["a\x1b[2J\r\nb\0"], ..QUICKSTART });
         let text = rendered(&tables);
         assert!(text.contains(r"a␛\[2J  b␀") && !text.contains('\x1b') && !text.contains('\0'));
+        let tables = made_up::tables(&Shape { models: &["a\u{202e}b\u{2066}c"], ..QUICKSTART });
+        let text = rendered(&tables);
+        assert!(text.contains(r"a\\u{202e}b\\u{2066}c") && !text.contains('\u{202e}'), "{text}");
         let mut tables = made_up::tables(&COMPARISON);
         made_up::give_reason(&mut tables, &"x".repeat(3000));
         let text = rendered(&tables);

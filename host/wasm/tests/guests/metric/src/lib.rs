@@ -79,6 +79,18 @@ impl Metric for Hostile {
             }
             "many" => (0..20_000).map(|index| value(&format!("v{index}"), 1.0)).collect(),
             "huge" => vec![value("v", 1.0).with_attribute("text", "x".repeat(200 << 20))],
+            "text" => vec![value("v", 1.0).with_attribute("text", "x".repeat(100 << 20))],
+            "long" => vec![value("v", 1.0).with_attribute("text", "x".repeat(1 << 20))],
+            "negative" => vec![in_unit(-1.0, "ns")],
+            "moody" => match columns.unsigned("latency") {
+                Ok([0]) => vec![in_unit(1.0, "s")],
+                Ok([1]) => vec![in_unit(1.0, "ns"), value("beyond", 1.0)],
+                _ => vec![in_unit(1.0, "ns")],
+            },
+            "loop-on-data" if columns.unsigned("latency").is_err() => vec![],
+            "loop-on-data" => loop {
+                black_box(());
+            },
             "name" => vec![Measurement::new("latency.p50", Ok(1.0), "ns", Direction::Lower)],
             "nan" => vec![value("v", f64::NAN)],
             "reversed" => vec![value("v", 2.0).with_interval(3.0, 1.0)],
@@ -97,6 +109,10 @@ plugin_guest::export_metric!(Hostile);
 
 fn value(name: &str, value: f64) -> Measurement {
     Measurement::new(format!("hostile-metric.{name}"), Ok(value), "1", Direction::Neutral)
+}
+
+fn in_unit(value: f64, unit: &str) -> Measurement {
+    Measurement::new("hostile-metric.v", Ok(value), unit, Direction::Lower)
 }
 
 /// Says what it was given, in the sum of each column.

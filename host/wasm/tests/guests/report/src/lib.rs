@@ -11,8 +11,11 @@ struct Options {
     write: Vec<String>,
     name: Vec<String>,
     bytes: usize,
+    contents: String,
     panic: bool,
     view: String,
+    #[serde(rename = "loop")]
+    loops: bool,
     ignore: bool,
 }
 
@@ -22,8 +25,10 @@ impl Default for Options {
             write: vec![],
             name: vec![],
             bytes: 1,
+            contents: String::new(),
             panic: false,
             view: String::new(),
+            loops: false,
             ignore: false,
         }
     }
@@ -37,8 +42,10 @@ impl Report for Hostile {
             "write" => "Files to write.",
             "name" => "Files to name.",
             "bytes" => "Size of each file.",
+            "contents" => "Text of each file.",
             "panic" => "Panic after writing.",
             "view" => "View to read.",
+            "loop" => "Do not return after reading the view.",
             "ignore" => "Ignore what the host refuses.",
         })
     }
@@ -51,6 +58,14 @@ impl Report for Hostile {
         let mut contents = vec![b'x'; options.bytes];
         if !options.view.is_empty() {
             contents = format!("{:?}\n{:?}", views.names(), views.read(&options.view)?).into();
+        }
+        if options.loops {
+            loop {
+                std::hint::spin_loop();
+            }
+        }
+        if !options.contents.is_empty() {
+            contents = options.contents.into_bytes();
         }
         for name in &options.write {
             let written = output.write(name, &contents);

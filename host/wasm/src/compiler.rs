@@ -1,0 +1,219 @@
+/*!
+Compiling a component, in a process of its own if there is a program for it.
+
+A small component can take minutes and gigabytes to compile: time and memory grow faster than a
+function does, and a stranger chooses its functions. wasmtime has no limits for this. So the host's own
+program is started again as a compiler, with a limit on its memory that the system enforces and a limit
+on its time. The component goes to its standard input, the compiled code into a file that is its
+standard output, and a refusal to its standard error. It inherits no environment but what it needs to
+start, and ends with the process that started it.
+*/
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use wasmtime::Engine;
+
+use crate::engine::engine;
+use crate::error::GuestErrorKind;
+use crate::platform::{End, limit_this_process};
+
+/// Components larger than this, in bytes, are not read.
+pub(crate) const LARGEST_COMPONENT: u64 = 64 << 20;
+
+/// The first argument of a compiler.
+const COMMAND: &str = "compile-component";
+
+/// Exit code of a compiler that refuses the component.
+const REFUSED: u8 = 65;
+/// Exit code of a compiler that could not begin.
+const NOT_STARTED: u8 = 70;
+
+/// Compiling that takes longer than this is told.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Bytes of a compiler's standard error that are kept.
+const KEPT: u64 = 4096;
+
+/// Variables that a compiler inherits: where the system finds the libraries of the host's program.
+const INHERITED: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
+
+/// Limits of compiling a component in a process of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompilerLimits {
+    /// Time.
+    pub time: Duration,
+    /// Bytes of memory of the compiling process.
+    pub memory_bytes: u64,
+    /// Bytes of compiled code.
+    pub code_bytes: u64,
+}
+
+impl Default for CompilerLimits {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(120), memory_bytes: 3 << 30, code_bytes: 192 << 20 }
+    }
+}
+
+/// Compiles in this process, without limits, and returns the code. Calls `tell` if it takes long.
+pub(crate) fn compile_here(
+    engine: &Engine,
+    bytes: &[u8],
+    tell: &mut dyn FnMut(),
+) -> Result<Vec<u8>, GuestErrorKind> {
+    thread::scope(|scope| {
+        let (done, is_done) = mpsc::channel::<()>();
+        let compiling = scope.spawn(move || {
+            let compiled = engine.precompile_component(bytes);
+            drop(done);
+            compiled
+        });
+        if is_done.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
+            tell();
+        }
+        let compiled = compiling.join().map_err(|_| GuestErrorKind::NotCompiled {
+            reason: "the compiler has a fault that this component shows".into(),
+        })?;
+        compiled.map_err(|error| GuestErrorKind::NotAComponent { detail: format!("{error:#}") })
+    })
+}
+
+/// Compiles in a process of its own, into `output`. Calls `tell` if it takes long.
+pub(crate) fn compile_apart(
+    program: &Path,
+    limits: &CompilerLimits,
+    bytes: Vec<u8>,
+    output: File,
+    tell: &mut dyn FnMut(),
+) -> Result<(), GuestErrorKind> {
+    let host = |what: &str, error: io::Error| GuestErrorKind::Host {
+        detail: format!("{what} {}: {error}", program.display()),
+    };
+    let mut command = Command::new(program);
+    command
+        .arg(COMMAND)
+        .args([limits.memory_bytes, limits.code_bytes].map(|it| it.to_string()))
+        .arg(std::process::id().to_string())
+        .env_clear()
+        .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        // Each arena of the allocator reserves memory that counts.
+        .env("MALLOC_ARENA_MAX", "2")
+        .stdin(Stdio::piped())
+        .stdout(output)
+        .stderr(Stdio::piped());
+    let mut child = Running(command.spawn().map_err(|error| host("cannot start", error))?);
+    let mut input = child.0.stdin.take().expect("it is piped");
+    let mut errors = child.0.stderr.take().expect("it is piped");
+    let feeding = thread::Builder::new().name("compiler-input".into()).spawn(move || {
+        // A compiler that ends early says why.
+        let _ = input.write_all(&bytes);
+    });
+    feeding.map_err(|error| host("no thread to feed", error))?;
+    let (ended, has_ended) = mpsc::channel();
+    let listening = thread::Builder::new().name("compiler-errors".into()).spawn(move || {
+        let mut text = Vec::new();
+        let _ = (&mut errors).take(KEPT).read_to_end(&mut text);
+        let _ = io::copy(&mut errors, &mut io::sink());
+        let _ = ended.send(text);
+    });
+    listening.map_err(|error| host("no thread to listen to", error))?;
+
+    let mut said = has_ended.recv_timeout(SLOW.min(limits.time));
+    if said.is_err() && limits.time > SLOW {
+        tell();
+        said = has_ended.recv_timeout(limits.time - SLOW);
+    }
+    let Ok(said) = said else {
+        return Err(GuestErrorKind::NotCompiled {
+            reason: format!("it takes longer than {} s, the limit", limits.time.as_secs_f64()),
+        });
+    };
+    let end = End::from(child.0.wait().map_err(|error| host("cannot wait for", error))?);
+    let said = String::from_utf8_lossy(&said);
+    let said: String = said.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let reason = match end {
+        End::Code(0) => return Ok(()),
+        End::Code(code) if code == i32::from(REFUSED) => {
+            return Err(GuestErrorKind::NotAComponent { detail: said });
+        }
+        End::OutOfMemory => format!("it needs more than {} bytes, the limit", limits.memory_bytes),
+        End::FileTooLarge => format!("it becomes more than {} bytes, the limit", limits.code_bytes),
+        End::Crashed(signal) => format!("the compiler crashed with signal {signal}"),
+        End::Code(code) if code != i32::from(NOT_STARTED) => {
+            format!("the compiler ended with code {code}: {said}")
+        }
+        End::Code(_) => {
+            return Err(GuestErrorKind::Host { detail: format!("the compiler: {said}") });
+        }
+        End::Ended(signal) => {
+            return Err(GuestErrorKind::Host {
+                detail: format!("the compiler was ended by signal {signal}"),
+            });
+        }
+    };
+    Err(GuestErrorKind::NotCompiled { reason })
+}
+
+/// A process that is ended if nobody waits for it.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Compiles a component if this process was started for that, and returns its exit code. A program
+/// that is named in [`SandboxOptions::compiler`](crate::SandboxOptions) calls this first.
+#[must_use]
+pub fn compiler_process() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != COMMAND {
+        return None;
+    }
+    let (code, error) = match compile(arguments) {
+        Ok(()) => return Some(ExitCode::SUCCESS),
+        Err(Refusal::Component(error)) => (REFUSED, format!("{error:#}")),
+        Err(Refusal::Start(error)) => (NOT_STARTED, error.to_string()),
+    };
+    // There is nobody else to tell.
+    let _ = io::stderr().write_all(error.as_bytes());
+    Some(ExitCode::from(code))
+}
+
+enum Refusal {
+    Component(wasmtime::Error),
+    Start(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Start(error)
+    }
+}
+
+fn compile(mut arguments: impl Iterator<Item = OsString>) -> Result<(), Refusal> {
+    let mut number = || -> io::Result<u64> {
+        let number = arguments.next().and_then(|text| text.to_str()?.parse().ok());
+        number.ok_or_else(|| {
+            io::Error::other(format!("`{COMMAND}` is for the host's own use, and takes numbers"))
+        })
+    };
+    let (memory, code, parent) = (number()?, number()?, number()?);
+    let parent = u32::try_from(parent).map_err(io::Error::other)?;
+    limit_this_process(memory, code, parent)?;
+    let mut bytes = Vec::new();
+    io::stdin().take(LARGEST_COMPONENT + 1).read_to_end(&mut bytes)?;
+    let engine =
+        engine().map_err(|error| Refusal::Start(io::Error::other(format!("{error:#}"))))?;
+    let compiled = engine.precompile_component(&bytes).map_err(Refusal::Component)?;
+    Ok(io::stdout().write_all(&compiled)?)
+}

@@ -1,0 +1,342 @@
+/*!
+A component's imports, exports and size, read without compiling it.
+
+Compiling can take minutes and gigabytes, so a file is looked at first: the names at its top level say
+whether it is a plugin, of which kind, and for which version of `tare:plugin`. Of the modules inside, only
+the functions and globals are counted, which cost the host memory in each instance. The whole is
+validated when it is compiled.
+*/
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use wasmparser::{Chunk, ComponentTypeRef, Parser, Payload};
+
+use crate::error::GuestErrorKind;
+
+/// Version of the package `tare:plugin` that this host speaks.
+pub const INTERFACE_VERSION: Version = Version::new(0, 1, 2);
+
+/// Names at the top level of a component. A file with more is not a plugin.
+const NAMES: usize = 200;
+
+/// Functions and globals of all modules of a component. An interpreter of Python with its libraries has some
+/// ten thousand.
+const ITEMS: usize = 200_000;
+
+/// Core instances that a component may have.
+pub(crate) const INSTANCES: usize = 64;
+
+/// Bytes of an instance for each function and global.
+const ITEM: usize = 32;
+
+/// Exports of a plugin. There are two kinds of metrics: over one case, and over a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Interface {
+    Metric,
+    RunMetric,
+    Report,
+    Recommender,
+}
+
+impl Interface {
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Metric, Self::RunMetric, Self::Report, Self::Recommender];
+
+    /// Returns its name in the package.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Metric => "metric",
+            Self::RunMetric => "run-metric",
+            Self::Report => "report",
+            Self::Recommender => "recommender",
+        }
+    }
+
+    /// Interfaces of `tare:plugin` that its world imports.
+    fn offered(self) -> &'static [&'static str] {
+        match self {
+            Self::Metric => &["types", "log", "other-columns"],
+            Self::Report => &["types", "log", "views", "output"],
+            Self::RunMetric | Self::Recommender => &["types", "log", "views"],
+        }
+    }
+}
+
+/// A plugin, seen from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Shape {
+    pub(crate) interface: Interface,
+    /// Bytes that its instances cost the host at most, besides their memories and tables.
+    pub(crate) instance_bytes: usize,
+}
+
+/// Contents of a component.
+#[derive(Debug, Default)]
+struct Contents {
+    /// Names at the top level.
+    exports: Vec<String>,
+    /// Each with whether it is an instance.
+    imports: Vec<(String, bool)>,
+    /// Functions and globals of all modules.
+    items: usize,
+}
+
+/// Returns the shape of a plugin: the interface that it exports, if its imports are available to such a
+/// plugin, and its size.
+///
+/// # Errors
+///
+/// If the bytes are not a plugin of this host's version.
+pub(crate) fn shape(bytes: &[u8]) -> Result<Shape, GuestErrorKind> {
+    check_header(bytes)?;
+    let names = contents(bytes)?;
+    let mut found = Vec::new();
+    for export in &names.exports {
+        if let Some((name, version)) = ours(export)
+            && let Some(interface) = Interface::ALL.into_iter().find(|known| known.name() == name)
+        {
+            check_version(version)?;
+            found.push(interface);
+        }
+    }
+    let [interface] = found[..] else {
+        return Err(GuestErrorKind::UnknownWorld { exports: names.exports });
+    };
+    let mut unknown = Vec::new();
+    for (name, is_instance) in names.imports {
+        let is_available = match ours(&name) {
+            Some((imported, version)) => {
+                check_version(version)?;
+                interface.offered().contains(&imported)
+            }
+            None => is_instance && name.starts_with("wasi:"),
+        };
+        if !is_available {
+            unknown.push(name);
+        }
+    }
+    if unknown.is_empty() {
+        Ok(Shape { interface, instance_bytes: INSTANCES * ITEM * names.items })
+    } else {
+        Err(GuestErrorKind::Import { imports: unknown, world: interface.name() })
+    }
+}
+
+/// Says what a file is that is not a component.
+fn check_header(bytes: &[u8]) -> Result<(), GuestErrorKind> {
+    let detail = match bytes {
+        // The version and the layer of the binary format: layer 0 are modules, 1 components.
+        [0, b'a', b's', b'm', _, _, 1, 0, ..] => return Ok(()),
+        [0, b'a', b's', b'm', ..] => {
+            "it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
+        }
+        [] => "the file is empty",
+        [0x7f, b'E', b'L', b'F', ..] => {
+            "it is a native library; metrics, reports and recommenders are built for `wasm32-wasip2`"
+        }
+        _ => "it does not begin as WebAssembly does",
+    };
+    Err(GuestErrorKind::NotAComponent { detail: detail.into() })
+}
+
+fn contents(bytes: &[u8]) -> Result<Contents, GuestErrorKind> {
+    let malformed = |error: wasmparser::BinaryReaderError| GuestErrorKind::NotAComponent {
+        detail: error.to_string(),
+    };
+    let mut contents = Contents::default();
+    let mut parser = Parser::new(0);
+    let mut outside = Vec::new();
+    let mut rest = bytes;
+    loop {
+        let (consumed, payload) = match parser.parse(rest, true).map_err(malformed)? {
+            Chunk::Parsed { consumed, payload } => (consumed, payload),
+            // It does not ask for more, since it was told that there is none.
+            Chunk::NeedMoreData(_) => return Ok(contents),
+        };
+        rest = &rest[consumed..];
+        match payload {
+            Payload::ComponentImportSection(section) if outside.is_empty() => {
+                for import in section {
+                    let import = import.map_err(malformed)?;
+                    let is_instance = matches!(import.ty, ComponentTypeRef::Instance(_));
+                    contents.imports.push((import.name.name.to_owned(), is_instance));
+                    contents.check()?;
+                }
+            }
+            Payload::ComponentExportSection(section) if outside.is_empty() => {
+                for export in section {
+                    contents.exports.push(export.map_err(malformed)?.name.name.to_owned());
+                    contents.check()?;
+                }
+            }
+            Payload::FunctionSection(section) => {
+                contents.items = contents.items.saturating_add(section.count() as usize);
+                contents.check()?;
+            }
+            Payload::GlobalSection(section) => {
+                contents.items = contents.items.saturating_add(section.count() as usize);
+                contents.check()?;
+            }
+            Payload::CodeSectionStart { size, .. } => {
+                parser.skip_section();
+                rest = rest.get(size as usize..).ok_or_else(|| GuestErrorKind::NotAComponent {
+                    detail: "it ends in the middle of its code".into(),
+                })?;
+            }
+            Payload::ModuleSection { parser: inside, .. }
+            | Payload::ComponentSection { parser: inside, .. } => {
+                outside.push(std::mem::replace(&mut parser, inside));
+            }
+            Payload::End(_) => match outside.pop() {
+                Some(next) => parser = next,
+                None => return Ok(contents),
+            },
+            _ => {}
+        }
+    }
+}
+
+impl Contents {
+    fn check(&self) -> Result<(), GuestErrorKind> {
+        let detail = if self.exports.len() + self.imports.len() > NAMES {
+            format!("it has more than {NAMES} imports and exports")
+        } else if self.items > ITEMS {
+            format!("it has more than {ITEMS} functions and globals")
+        } else {
+            return Ok(());
+        };
+        Err(GuestErrorKind::NotAComponent { detail })
+    }
+}
+
+/// Returns interface and version of `tare:plugin/metric@0.1.0`.
+fn ours(name: &str) -> Option<(&str, &str)> {
+    let name = name.strip_prefix("tare:plugin/")?;
+    Some(name.split_once('@').unwrap_or((name, "")))
+}
+
+/// Checks a version: it fits if the first part that is not zero is the same. A later version may
+/// import more than this host offers, which the check of its imports detects.
+fn check_version(text: &str) -> Result<(), GuestErrorKind> {
+    let host = INTERFACE_VERSION;
+    let Ok(version) = Version::parse(text) else {
+        return Err(GuestErrorKind::Version {
+            detail: format!(
+                "the plugin names no version of `tare:plugin`; this host has {host}; build the plugin with the SDK"
+            ),
+        });
+    };
+    let series = |version: &Version| match version {
+        Version { major: 0, minor, .. } => (0, *minor),
+        Version { major, .. } => (*major, 0),
+    };
+    if series(&version) == series(&host) {
+        return Ok(());
+    }
+    let remedy = if version > host {
+        "install a newer host, or a build of the plugin for this one"
+    } else {
+        "build the plugin again with the SDK of this host"
+    };
+    Err(GuestErrorKind::Version {
+        detail: format!(
+            "the plugin needs `tare:plugin` {version}, but this host has {host}; {remedy}"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(text: &str) -> String {
+        shape(&wat::parse_str(text).expect("correct text")).expect_err("no plugin").to_string()
+    }
+
+    #[test]
+    fn versions_of_one_series_fit() {
+        assert!(check_version("0.1.0").is_ok());
+        assert!(check_version("0.1.7").is_ok());
+        let refusal = |version| check_version(version).expect_err("another series").to_string();
+        insta::assert_snapshot!(
+            refusal("0.2.0"),
+            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.2; install a newer host, or a build of the plugin for this one"
+        );
+        insta::assert_snapshot!(
+            refusal("0.0.9"),
+            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.2; build the plugin again with the SDK of this host"
+        );
+        insta::assert_snapshot!(
+            refusal(""),
+            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.2; build the plugin with the SDK"
+        );
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_wit_files() {
+        let wit = include_str!("../../../plugin-api/wit/plugin.wit");
+        assert!(wit.contains(&format!("package tare:plugin@{INTERFACE_VERSION};")));
+    }
+
+    #[test]
+    fn what_is_not_a_component_is_told_what_it_is() {
+        let detail = |bytes: &[u8]| check_header(bytes).expect_err("no component").to_string();
+        assert!(check_header(b"\0asm\x0d\0\x01\0").is_ok());
+        insta::assert_snapshot!(
+            detail(b"\0asm\x01\0\0\0"),
+            @"not a WebAssembly component: it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
+        );
+        insta::assert_snapshot!(
+            detail(b"\x7fELF"),
+            @"not a WebAssembly component: it is a native library; metrics, reports and recommenders are built for `wasm32-wasip2`"
+        );
+        insta::assert_snapshot!(detail(b""), @"not a WebAssembly component: the file is empty");
+        insta::assert_snapshot!(
+            detail(b"hello"),
+            @"not a WebAssembly component: it does not begin as WebAssembly does"
+        );
+    }
+
+    /// A component that exports an empty interface.
+    fn exporting(name: &str, rest: &str) -> String {
+        format!(
+            r#"(component {rest} (component $c (core module (func (export "tare")))) (instance $i (instantiate $c))
+               (export "{name}" (instance $i)))"#
+        )
+    }
+
+    #[test]
+    fn the_kind_is_known_by_names_alone() {
+        for one in Interface::ALL {
+            let text = exporting(&format!("tare:plugin/{}@0.1.0", one.name()), "(core module)");
+            let bytes = wat::parse_str(text).expect("correct text");
+            let found = shape(&bytes).expect("a plugin");
+            assert_eq!(found.interface, one);
+            assert_eq!(found.instance_bytes, INSTANCES * ITEM);
+            // A file that is cut is never of another kind.
+            for end in 0..bytes.len() {
+                let cut = shape(&bytes[..end]).ok();
+                assert!(cut.is_none_or(|cut| cut.interface == one), "cut at {end}");
+            }
+        }
+        insta::assert_snapshot!(
+            refusal(&exporting("tare:plugin/metric@0.1.0", r#"(import "acme:telemetry/upload" (instance)) (import "wasi:cli/exit@0.2.0" (func))"#)),
+            @"it imports `acme:telemetry/upload`, `wasi:cli/exit@0.2.0`, which is not available to a metric plugin"
+        );
+    }
+
+    #[test]
+    fn a_flood_of_names_is_refused_and_is_not_repeated() {
+        let exports: String =
+            (0..2000).map(|index| format!(r#"(export "e{index}" (instance $i))"#)).collect();
+        let text = format!("(component (component $c) (instance $i (instantiate $c)) {exports})");
+        insta::assert_snapshot!(refusal(&text), @"not a WebAssembly component: it has more than 200 imports and exports");
+        let exports: String = (0..20)
+            .map(|index| format!(r#"(export "e{index}{}" (instance $i))"#, "x".repeat(1000)))
+            .collect();
+        let text = format!("(component (component $c) (instance $i (instantiate $c)) {exports})");
+        assert!(refusal(&text).len() < 2000, "{}", refusal(&text));
+    }
+}
