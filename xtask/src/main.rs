@@ -8,6 +8,7 @@ before it measures. It has few dependencies, because it is compiled first.
 
 mod bench;
 mod check;
+mod fuzz;
 mod generate;
 mod layout;
 mod macos;
@@ -34,6 +35,8 @@ Tasks:
   test --runtimes     The whole test suite, including large runtimes and tests that take minutes
   lint                Formatting, clippy, dependency licences and advisories
   check-macos         Link the tool for macOS with its backends `cpu` and `mps`, and run nothing
+  fuzz [TARGET …] [--seconds N]
+                      Search for input from strangers that breaks the tool, a minute for each target
   generate [--check]  Write the generated files, or check that they are up to date
   bench [NAME]        Measure the tool itself: loop, start, minimal, plan, guest; or prove a claim and write a page
                       of docs/reference: overhead, statistics, repeatability, and
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         "test" => check::test(rest),
         "lint" => check::lint(),
         "check-macos" => macos::check_macos(),
+        "fuzz" => fuzz::fuzz(rest),
         "generate" => generate::generate(rest.iter().any(|argument| argument == "--check")),
         "bench" => bench::bench(rest),
         "package" => package(rest),

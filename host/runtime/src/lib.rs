@@ -24,6 +24,8 @@ Nothing in a package is ever run: wheels are archives, and only files that the l
 */
 
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod install;
 mod installed;
 mod observer;

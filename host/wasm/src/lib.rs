@@ -31,6 +31,8 @@ mod compiler;
 mod console;
 mod engine;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod ledger;
 mod limits;
 mod load;

@@ -26,6 +26,8 @@ mod energy;
 mod examples;
 mod exceptions;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lanes;
 mod library;
 mod load;

@@ -1,0 +1,98 @@
+//! Targets that read files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use host_record::Views;
+use host_registry::RuntimeLock;
+use host_store::{RunFolder, RunViews};
+use onnx_file::OnnxFile;
+use tempfile::TempDir;
+
+use crate::container::{SAMPLES, unpack};
+
+/// Makes a folder, in memory if the system has such a place.
+fn folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    folder.expect("a temporary folder")
+}
+
+/// Writes the input to a file.
+fn file(folder: &TempDir, name: &str, data: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    fs::write(&path, data).expect("a temporary file");
+    path
+}
+
+/// A run folder, as [`crate::pack`] packs it: reads all that `host results show` reads.
+pub(crate) fn run_folder(data: &[u8]) {
+    let folder = folder();
+    unpack(data, folder.path()).expect("temporary files");
+    let Ok(run) = RunFolder::open(folder.path()) else { return };
+    let _ = run.finished();
+    if let Ok(plan) = run.plan() {
+        plan.take_while(Result::is_ok).for_each(drop);
+    }
+    let _ = run.results();
+    let _ = run.recommendations();
+    let Ok(records) = run.records() else { return };
+    for record in records.map_while(Result::ok) {
+        let _ = run.columns(&record, host_record::column::ALL);
+    }
+    let Ok(views) = RunViews::open(&run) else { return };
+    for name in views.names() {
+        let _ = views.read(&name);
+    }
+}
+
+/// The samples of a case, in a run folder that is whole otherwise.
+pub(crate) fn samples(data: &[u8]) {
+    let whole = include_bytes!("../corpus/run-folder/whole");
+    let mut packed = whole.to_vec();
+    // The last file of a name wins.
+    packed.push(SAMPLES);
+    packed.extend_from_slice(&u32::try_from(data.len()).unwrap_or(0).to_le_bytes()[..3]);
+    packed.extend_from_slice(data);
+    run_folder(&packed);
+}
+
+/// A wheel of a locked package.
+pub(crate) fn wheel(data: &[u8]) {
+    let lock = "schema = 1\n[[package]]\nplatform = \"linux-x86_64\"\nname = \"demo\"\nversion = \"1.0\"\n\
+                file = \"demo-1.0-py3-none-any.whl\"\n\
+                sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n\
+                bytes = 1\nunpack = [\"demo/*\", \"*.so\"]\n";
+    let lock = RuntimeLock::parse(lock, Path::new("runtime.lock")).expect("a lock");
+    let folder = folder();
+    let path = file(&folder, "demo-1.0-py3-none-any.whl", data);
+    let into = folder.path().join("into");
+    let _ = host_runtime::fuzzing::unpack(&lock.packages[0], &path, &into);
+    // Nothing may be written elsewhere.
+    let outside: Vec<_> = fs::read_dir(folder.path())
+        .expect("the folder is there")
+        .map(|entry| entry.expect("an entry").file_name())
+        .filter(|name| name != "into" && name != "demo-1.0-py3-none-any.whl")
+        .collect();
+    assert!(outside.is_empty(), "{outside:?}");
+}
+
+/// A file of NumPy's.
+pub(crate) fn npy(data: &[u8]) {
+    let folder = folder();
+    let path = file(&folder, "data.npy", data);
+    host_worker::fuzzing::npy(&path);
+}
+
+/// A model.
+pub(crate) fn onnx(data: &[u8]) {
+    let folder = folder();
+    let path = file(&folder, "model.onnx", data);
+    if let Ok(model) = OnnxFile::read(&path) {
+        let info = model.info();
+        let _ = model.precision();
+        for input in info.inputs {
+            let _ = model.dtype_of_input(&input.name);
+        }
+    }
+}
