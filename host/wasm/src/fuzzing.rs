@@ -13,8 +13,11 @@ pub fn answer(data: &[u8]) {
             0 => Measure::Gap(Gap { kind: text(&mut rest, "not-"), reason: text(&mut rest, "") }),
             _ => Measure::Value(number(&mut rest)),
         };
-        let interval =
-            (rest.next().unwrap_or(0) % 2 == 0).then(|| (number(&mut rest), number(&mut rest)));
+        let interval = rest
+            .next()
+            .unwrap_or(0)
+            .is_multiple_of(2)
+            .then(|| (number(&mut rest), number(&mut rest)));
         let attributes = (0..rest.next().unwrap_or(0) % 4)
             .map(|_| AttributeResult { name: text(&mut rest, ""), value: text(&mut rest, "") })
             .collect();
@@ -35,7 +38,7 @@ pub fn answer(data: &[u8]) {
 fn text(rest: &mut impl Iterator<Item = u8>, start: &str) -> String {
     const WORDS: [&str; 8] = ["p50", "measured", "ns", "lower", "higher", "1", "unsupported", ""];
     let kind = rest.next().unwrap_or(0);
-    let start = if kind % 2 == 0 { start } else { "" };
+    let start = if kind.is_multiple_of(2) { start } else { "" };
     if kind < 200 {
         return format!("{start}{}", WORDS[usize::from(kind / 2) % WORDS.len()]);
     }
@@ -46,7 +49,9 @@ fn text(rest: &mut impl Iterator<Item = u8>, start: &str) -> String {
 
 fn number(rest: &mut impl Iterator<Item = u8>) -> f64 {
     match rest.next().unwrap_or(0) {
-        255 => f64::from_bits(u64::from_le_bytes(std::array::from_fn(|_| rest.next().unwrap_or(0)))),
+        255 => {
+            f64::from_bits(u64::from_le_bytes(std::array::from_fn(|_| rest.next().unwrap_or(0))))
+        }
         small => f64::from(small),
     }
 }

@@ -149,7 +149,13 @@ fn tensor_info() -> *const abi::TensorInfo {
 fn model_info() -> abi::ModelInfo {
     let (inputs, input_count) = list(tensor_info);
     let (outputs, output_count) = list(tensor_info);
-    abi::ModelInfo { struct_size: size::<abi::ModelInfo>(), inputs, input_count, outputs, output_count }
+    abi::ModelInfo {
+        struct_size: size::<abi::ModelInfo>(),
+        inputs,
+        input_count,
+        outputs,
+        output_count,
+    }
 }
 
 /// An error for most odd bytes, else none.
@@ -261,7 +267,10 @@ unsafe extern "C" fn entry(host: *const abi::HostApi) -> *const abi::BackendApi 
             let size = size::<abi::Progress>();
             let part = f64::from_bits(number());
             let doing = text();
-            progress((*host).context, &raw const *keep(abi::Progress { struct_size: size, part, doing }));
+            progress(
+                (*host).context,
+                &raw const *keep(abi::Progress { struct_size: size, part, doing }),
+            );
         }
     }
     pointer(|| abi::BackendApi {
@@ -301,10 +310,8 @@ pub(crate) fn backend(data: &[u8]) {
     // What is not an error must be something to work with.
     let inputs = model.info().inputs.clone();
     assert!(!model.info().outputs.is_empty());
-    let shapes: Vec<Vec<i64>> = inputs
-        .iter()
-        .map(|input| vec![1; input.dimensions.as_ref().map_or(0, Vec::len)])
-        .collect();
+    let shapes: Vec<Vec<i64>> =
+        inputs.iter().map(|input| vec![1; input.dimensions.as_ref().map_or(0, Vec::len)]).collect();
     let Ok(session) = model.prepare("fp32", &shapes) else { return };
     let tensors: Result<Vec<_>, _> = shapes
         .iter()

@@ -40,7 +40,9 @@ pub fn pack(folder: &Path, case: &str) -> io::Result<Vec<u8>> {
             Err(error) => return Err(error),
         };
         packed.push(u8::try_from(number).expect("there are few names"));
-        packed.extend_from_slice(&u32::try_from(contents.len()).expect("a small file").to_le_bytes()[..3]);
+        packed.extend_from_slice(
+            &u32::try_from(contents.len()).expect("a small file").to_le_bytes()[..3],
+        );
         packed.extend_from_slice(&contents);
     }
     Ok(packed)

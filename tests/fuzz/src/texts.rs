@@ -33,7 +33,8 @@ pub(crate) fn protocol(data: &[u8]) {
         let mut written = Vec::new();
         write_message(&mut written, &message).expect("what was read can be written");
         let again = read_message(&mut written.as_slice()).expect("what was written can be read");
-        let same = again.as_ref().is_some_and(|again| format!("{again:?}") == format!("{message:?}"));
+        let same =
+            again.as_ref().is_some_and(|again| format!("{again:?}") == format!("{message:?}"));
         assert!(same, "{message:?} became {again:?}");
     }
 }

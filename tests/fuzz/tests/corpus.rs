@@ -14,7 +14,8 @@ fn every_input_that_was_ever_found_is_handled() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
     for target in TARGETS {
         let folder = corpus.join(target.name);
-        let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let entries =
+            fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         let mut inputs: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
         inputs.sort();
         assert!(!inputs.is_empty(), "{} has no seeds", target.name);
