@@ -11,6 +11,8 @@
 
 /* The tests of plugin-testkit build this once and set the way here. */
 TARE_EXPORT const char *broken_way = BROKEN;
+/* The host's functions of the latest call of the entry point. */
+TARE_EXPORT const tare_host_api *broken_host = NULL;
 
 static int way(const char *name) { return strcmp(broken_way, name) == 0; }
 static int way_begins(const char *name) { return strncmp(broken_way, name, strlen(name)) == 0; }
@@ -111,6 +113,8 @@ static tare_error *devices(tare_devices_args *args) {
     return NULL;
 }
 
+static char a_model, a_session;
+
 static tare_error *load(tare_load_args *args) {
     static const tare_dimension dimensions[] = {{TARE_DYNAMIC, {"batch", 5}}};
     static const tare_dimension negative[] = {{-5, {NULL, 0}}};
@@ -132,6 +136,7 @@ static tare_error *load(tare_load_args *args) {
     if (way("inputs-absurd")) info.input_count = (size_t)1 << 60;
     if (way("no-outputs")) info.output_count = 0;
     args->info = way("info-null") ? NULL : &info;
+    if (!way("model-null")) args->model = (tare_model *)(void *)&a_model;
     return NULL;
 }
 
@@ -141,13 +146,22 @@ static tare_error *prepare(tare_prepare_args *args) {
     info = (tare_session_info){sizeof info, used, 1};
     if (way("used-absurd")) info.used_count = (size_t)1 << 60;
     args->info = way("session-info-null") ? NULL : &info;
+    if (!way("session-null")) args->session = (tare_session *)(void *)&a_session;
     return NULL;
 }
 
 static const int64_t shape[] = {2};
 static char a_tensor;
 
+#ifdef BROKEN_THROWS
+/* In C++: throws. */
+void broken_throw(void);
+#else
+static void broken_throw(void) {}
+#endif
+
 static tare_error *run(tare_run_args *args) {
+    if (way("run-throw")) broken_throw();
     if (!way("output-null")) args->outputs[0] = (tare_tensor *)(void *)&a_tensor;
     return NULL;
 }
@@ -184,12 +198,13 @@ static tare_error *synchronise(tare_synchronise_args *args) {
     (void)args;
     return NULL;
 }
+/* What was never made must not be ended. */
 static tare_error *release(tare_release_args *args) {
-    (void)args;
+    if (args->session == NULL) abort();
     return NULL;
 }
 static tare_error *unload(tare_unload_args *args) {
-    (void)args;
+    if (args->model == NULL) abort();
     return NULL;
 }
 static tare_error *destroy(tare_destroy_args *args) {
@@ -209,6 +224,8 @@ const tare_backend_api *tare_backend_v1(const tare_host_api *host) {
         load,        prepare,        run,            synchronise,    release,         unload,
         destroy,     tensor_create,  tensor_describe, tensor_read,   tensor_destroy,  get_extension,
     };
+    /* A plugin may keep what it is given, and speak from a thread of its own when its table has been refused. */
+    broken_host = host;
     if (way("entry-crash")) abort();
     if (way("refuse")) {
         host->refuse(host->context, TARE_STRING("it needs ABI 1.7; update the host"));

@@ -259,7 +259,7 @@ typedef struct tare_load_args {
     uint32_t unused;    /* 0. */
     const tare_attribute *options; /* From the manifest; one that is unknown is an error. */
     size_t option_count;
-    tare_model *model;           /* out */
+    tare_model *model;           /* out, never NULL */
     const tare_model_info *info; /* out, until unload */
     /* Since 1.1. One of the description's modes; empty: inference. In training, a run is a step, and its
      * inputs and outputs are the step's. In generation, a run answers a prompt. */
@@ -272,7 +272,7 @@ typedef struct tare_prepare_args {
     tare_string precision;    /* "fp32", …; one that the device does not offer is an error. */
     const tare_shape *shapes; /* One concrete shape for each input. */
     size_t shape_count;
-    tare_session *session;         /* out */
+    tare_session *session;         /* out, never NULL */
     const tare_session_info *info; /* out, until release */
     /* Since 1.1. Bounds of the shapes that calls may have, axis by axis, one of each for each input; the
      * shapes above are then the typical ones. NULL: calls have the shapes above. */
@@ -296,11 +296,13 @@ typedef struct tare_run_args {
     size_t struct_size;
     tare_session *session;
     uint64_t flags;
-    tare_tensor *const *inputs; /* One for each input of the model. */
+    tare_tensor *const *inputs; /* One for each input of the model. Read, and never written. */
     size_t input_count;
     /* One for each output of the model. On entry each is NULL, or a tensor that an earlier run of this
      * session left in the same place, to be written again. On return each is a tensor that belongs
-     * to the caller: the same handle, or a new one, whose predecessor the backend has destroyed.
+     * to the caller: the same handle, or a new one, whose predecessor the backend has destroyed. Its
+     * shape is the one that the model's information promises: an axis of a fixed size has that size, and
+     * an axis with the name of an input's axis has that axis's size.
      * After an error, too, each is NULL or a valid handle. An input may have been an output of an
      * earlier run; it is never at the same time among the outputs of this one. */
     tare_tensor **outputs;
@@ -366,7 +368,7 @@ typedef struct tare_progress {
     tare_string doing; /* Current activity, such as "compiling kernels"; may be empty. */
 } tare_progress;
 
-/* The host's functions. Valid until the backend is destroyed. */
+/* The host's functions. Valid as long as the process lives. */
 typedef struct tare_host_api {
     size_t struct_size;
     uint32_t abi_major;

@@ -294,7 +294,7 @@ pub trait Session: 'static {
 
     /// Runs once and returns when the device is done. Inputs are in the order of [`ModelInfo`], and so
     /// are outputs: each is `None`, or the tensor of an earlier run, to be reused. On return
-    /// each must be `Some`.
+    /// each must be `Some`, with a shape that [`ModelInfo`] promises. Inputs must stay as they are.
     ///
     /// # Errors
     ///

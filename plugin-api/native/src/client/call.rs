@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::tensor::{self, Tensor, TensorData, TextData};
 use super::{Error, Result, SessionInner, ShapeBounds};
 use crate::abi;
-use crate::types::{DataType, ValueKind};
+use crate::types::{DataType, Dimension, ValueKind};
 
 /// A run of a session that can be repeated: inputs stay on the device, outputs are
 /// overwritten.
@@ -46,7 +46,7 @@ impl Call {
         let mut output_handles = vec![ptr::null_mut(); session.info.outputs.len()];
         let args = abi::RunArgs {
             struct_size: size_of::<abi::RunArgs>(),
-            session: session.handle,
+            session: session.handle.as_ptr(),
             flags: 0,
             inputs: input_handles.as_mut_ptr(),
             input_count: input_handles.len(),
@@ -205,13 +205,79 @@ impl Call {
         Tensor::adopt(&self.session.model, handle)
     }
 
-    /// Checks whether the latest run has left every output, waiting for it if it was enqueued.
+    /// Returns whether a run has left an output that was not taken.
+    #[must_use]
+    pub fn has_outputs(&self) -> bool {
+        self.output_handles.iter().any(|handle| !handle.is_null())
+    }
+
+    /// Checks whether the latest run has left every output, and with a shape that the model's information
+    /// promises. Waits for the run if it was enqueued.
+    ///
+    /// An axis of a fixed size has that size, and an axis with the name of an input's axis has that one's. The names of
+    /// other axes promise nothing.
     ///
     /// # Errors
     ///
-    /// Names the first output that is missing, or the backend's error.
+    /// Names the first output that is missing or has another shape, or the backend's error.
     pub fn check_outputs(&self) -> Result<()> {
-        (0..self.output_handles.len()).try_for_each(|index| self.output(index).map(drop))
+        let info = &self.session.info;
+        for (index, promised) in info.outputs.iter().enumerate() {
+            let handle = self.output(index)?;
+            let Some(dimensions) = &promised.dimensions else { continue };
+            if tensor::kind(&self.session.model, handle)?.0 != ValueKind::Tensor {
+                continue;
+            }
+            let (_, shape) = tensor::describe(&self.session.model, handle)?;
+            let keeps = |(size, dimension): (&i64, &Dimension)| {
+                self.promised_size(dimension).is_none_or(|promised| promised == *size)
+            };
+            if shape.len() != dimensions.len() || !shape.iter().zip(dimensions).all(keeps) {
+                let axis = |dimension: &Dimension| match (dimension, self.promised_size(dimension))
+                {
+                    (Dimension::Dynamic(name), Some(size)) => format!("{name} = {size}"),
+                    (Dimension::Dynamic(_), None) => "any".to_owned(),
+                    (Dimension::Fixed(size), _) => size.to_string(),
+                };
+                let axes: Vec<_> = dimensions.iter().map(axis).collect();
+                let detail = format!(
+                    "left output {index} (`{}`) with the shape {shape:?}; the model's information promises \
+                     [{}]",
+                    promised.name,
+                    axes.join(", ")
+                );
+                return Err(Error::contract("run", detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the size of an axis, if that is promised.
+    fn promised_size(&self, dimension: &Dimension) -> Option<i64> {
+        let name = match dimension {
+            Dimension::Fixed(size) => return i64::try_from(*size).ok(),
+            Dimension::Dynamic(name) if name.is_empty() => return None,
+            Dimension::Dynamic(name) => name,
+        };
+        let inputs = self.session.info.inputs.iter().zip(&self.inputs);
+        let mut axes =
+            inputs.flat_map(|(info, input)| info.dimensions.iter().flatten().zip(input.shape()));
+        let is_it = |axis: &Dimension| matches!(axis, Dimension::Dynamic(other) if other == name);
+        axes.find(|(axis, _)| is_it(axis)).map(|(_, size)| *size)
+    }
+
+    /// Reads an input back from the device.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tensor::read`], or if there is no such input.
+    pub fn read_input(&self, index: usize) -> Result<TensorData> {
+        let count = self.inputs.len();
+        let input = self.inputs.get(index).ok_or_else(|| {
+            Error::argument("tensor_read", format!("input {index} of {count} does not exist"))
+        })?;
+        self.wait()?;
+        input.read()
     }
 
     fn output(&self, index: usize) -> Result<*mut abi::Tensor> {

@@ -206,7 +206,7 @@ impl Session {
         let phases = self.inner.model.backend.function(name, |table: &abi::Marks| table.phases)?;
         let mut args = abi::PhasesArgs {
             struct_size: size_of::<abi::PhasesArgs>(),
-            session: self.inner.handle,
+            session: self.inner.handle.as_ptr(),
             phases: std::ptr::null(),
             phase_count: 0,
         };
@@ -241,7 +241,7 @@ impl Session {
         let read = self.inner.model.backend.function(name, |table: &abi::Allocator| table.read)?;
         let mut args = abi::AllocatorArgs {
             struct_size: size_of::<abi::AllocatorArgs>(),
-            session: self.inner.handle,
+            session: self.inner.handle.as_ptr(),
             name: abi::String::EMPTY,
             used_bytes: 0,
             peak_bytes: 0,

@@ -6,10 +6,11 @@ long as the plugin keeps the ABI. All data from a plugin is checked and copied i
 misaligned pointers, text that is not UTF-8, absurd counts, structs smaller than their first version
 become an [`Error`] with the code [`ErrorCode::Contract`].
 
-Handles keep their parents alive, so they end in the right order however they are dropped: calls
-and tensors before their session and model, models before the backend. All of this stays on the
+Handles are never null. They keep their parents alive, so they end in the right order however they are dropped:
+calls and tensors before their session and model, models before the backend. All of this stays on the
 thread that opened the backend, and the types are not `Send`; only a backend that serves several
-threads lets a model be prepared on others, by [`Model::on_threads`].
+threads lets a model be prepared on others, by [`Model::on_threads`]. Models and the backend end on the
+thread that opened it, or not at all. The functions that the host gives a plugin are valid as long as the process lives.
 
 A [`Call`] is timed. It is prepared beforehand, so [`Call::run`] is one indirect call without any
 allocation.
@@ -27,7 +28,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 pub use call::{Call, MarkedRun};
@@ -111,7 +112,8 @@ const DOING_LIMIT: usize = 200;
 /// Callback for progress.
 pub type OnProgress = Box<dyn FnMut(ProgressReport)>;
 
-/// The host's functions, at a stable address.
+/// The host's functions, at an address that stays valid for the life of the process: a plugin may keep it, and
+/// call from a thread of its own, whatever became of its backend. So this is never freed.
 struct Host {
     api: abi::HostApi,
     refusal: Option<String>,
@@ -120,8 +122,42 @@ struct Host {
     on_progress: RefCell<OnProgress>,
 }
 
+impl Host {
+    /// Makes the functions for this thread. They are not freed.
+    fn for_this_thread(on_progress: OnProgress) -> NonNull<Self> {
+        let host = Box::leak(Box::new(Self {
+            api: abi::HostApi {
+                struct_size: size_of::<abi::HostApi>(),
+                abi_major: abi::MAJOR,
+                abi_minor: abi::MINOR,
+                name: abi::String::borrow("tare"),
+                version: abi::String::borrow(env!("CARGO_PKG_VERSION")),
+                context: ptr::null_mut(),
+                refuse: Some(refuse),
+                progress: Some(progress),
+            },
+            refusal: None,
+            thread: thread::current().id(),
+            on_progress: RefCell::new(on_progress),
+        }));
+        let host = NonNull::from(host);
+        // SAFETY: it was just made, and nobody else has it.
+        unsafe { (*host.as_ptr()).api.context = host.as_ptr().cast() };
+        host
+    }
+
+    /// Drops the listener, on the thread of the host. What a plugin says from now on is not heard.
+    fn stop_listening(host: NonNull<Self>) {
+        // SAFETY: it is never freed, and only this thread uses the listener, which is in no call now.
+        let listener = unsafe { &(*host.as_ptr()).on_progress };
+        if let Ok(mut listener) = listener.try_borrow_mut() {
+            *listener = Box::new(|_| {});
+        }
+    }
+}
+
 unsafe extern "C" fn progress(context: *mut c_void, report: *const abi::Progress) {
-    // SAFETY: the plugin passes the context that it was given, from within a call, while the host is valid.
+    // SAFETY: the plugin passes the context that it was given, which is valid for the life of the process.
     // Only these two fields are read, and another thread sees only constant parts of them.
     let (thread, on_progress) = unsafe {
         let host = context.cast::<Host>();
@@ -156,19 +192,49 @@ struct BackendInner {
     functions: Functions,
     handle: *mut abi::Backend,
     abi: (u32, u32),
-    host: *mut Host,
+    host: NonNull<Host>,
+    /// The thread of the entry point, and the only one that unloads and destroys.
+    thread: ThreadId,
+    /// Models whose last user was on another thread.
+    ended: Mutex<Vec<NonNull<abi::Model>>>,
     canceller: cancel::Shared,
+}
+
+impl BackendInner {
+    /// Unloads a model: at once on the thread of the entry point, and when that thread has the next chance on
+    /// another one.
+    fn unload(&self, model: NonNull<abi::Model>) {
+        if thread::current().id() != self.thread {
+            self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(model);
+            return;
+        }
+        let mut args =
+            abi::UnloadArgs { struct_size: size_of::<abi::UnloadArgs>(), model: model.as_ptr() };
+        // There is nothing that the host could do about an error here.
+        let _ = invoke!(self.functions, unload, &raw mut args);
+    }
+
+    /// Unloads the models that ended on other threads.
+    fn unload_ended(&self) {
+        let ended = std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        ended.into_iter().for_each(|model| self.unload(model));
+    }
 }
 
 impl Drop for BackendInner {
     fn drop(&mut self) {
+        if thread::current().id() != self.thread {
+            // A thread of a client has outlived all that the thread of the entry point had. Nobody may destroy
+            // the backend here, so it stays until the process ends.
+            return;
+        }
         self.canceller.end();
+        self.unload_ended();
         let mut args =
             abi::DestroyArgs { struct_size: size_of::<abi::DestroyArgs>(), backend: self.handle };
         // Nobody is left to whom an error could matter.
         let _ = invoke!(self.functions, destroy, &raw mut args);
-        // SAFETY: it came from `Box::into_raw` and the plugin may not use it any more.
-        drop(unsafe { Box::from_raw(self.host) });
+        Host::stop_listening(self.host);
     }
 }
 
@@ -218,30 +284,15 @@ impl Backend {
     ///
     /// As for [`Backend::open`].
     pub unsafe fn open_with(entry: abi::Entry, on_progress: OnProgress) -> Result<Self, OpenError> {
-        let host = Box::into_raw(Box::new(Host {
-            api: abi::HostApi {
-                struct_size: size_of::<abi::HostApi>(),
-                abi_major: abi::MAJOR,
-                abi_minor: abi::MINOR,
-                name: abi::String::borrow("tare"),
-                version: abi::String::borrow(env!("CARGO_PKG_VERSION")),
-                context: ptr::null_mut(),
-                refuse: Some(refuse),
-                progress: Some(progress),
-            },
-            refusal: None,
-            thread: thread::current().id(),
-            on_progress: RefCell::new(on_progress),
-        }));
+        let host = Host::for_this_thread(on_progress);
         // SAFETY: `host` was just made. The entry point is called as the ABI says, on this thread.
         let opened = unsafe {
-            (*host).api.context = host.cast();
-            let table = entry(&raw const (*host).api);
+            let table = entry(&raw const (*host.as_ptr()).api);
             Self::from_table(table, host)
         };
         if opened.is_err() {
-            // SAFETY: it was made above, and nobody else owns it after an error.
-            drop(unsafe { Box::from_raw(host) });
+            // The plugin may be alive all the same, as after a table that breaks the rules.
+            Host::stop_listening(host);
         }
         opened
     }
@@ -251,11 +302,11 @@ impl Backend {
     /// `table` is what the entry point returned for `host`.
     unsafe fn from_table(
         table: *const abi::BackendApi,
-        host: *mut Host,
+        host: NonNull<Host>,
     ) -> Result<Self, OpenError> {
         if table.is_null() {
             // SAFETY: `host` is valid, and the entry point has returned.
-            let reason = unsafe { (*host).refusal.take() };
+            let reason = unsafe { (*host.as_ptr()).refusal.take() };
             let reason = reason.unwrap_or_else(|| "it gave no reason".into());
             return Err(OpenError::Refused { reason });
         }
@@ -268,7 +319,15 @@ impl Backend {
         }
         let functions = Functions::new(&api)?;
         let canceller = cancel::Shared::default();
-        let inner = BackendInner { functions, handle: api.backend, abi: version, host, canceller };
+        let inner = BackendInner {
+            functions,
+            handle: api.backend,
+            abi: version,
+            host,
+            thread: thread::current().id(),
+            ended: Mutex::default(),
+            canceller,
+        };
         #[expect(clippy::arc_with_non_send_sync, reason = "only a model may go to other threads")]
         let inner = Arc::new(inner);
         Ok(Self { inner })
@@ -330,6 +389,7 @@ impl Backend {
     ///
     /// As for [`Backend::load`].
     pub fn load_for(&self, mode: &str, request: &LoadRequest<'_>) -> Result<Model> {
+        self.inner.unload_ended();
         let options: Vec<_> =
             request.options.iter().map(|(key, value)| abi::Attribute::borrow(key, value)).collect();
         let mut args = abi::LoadArgs {
@@ -346,8 +406,10 @@ impl Backend {
             mode: abi::String::borrow(mode),
         };
         invoke!(self.inner.functions, load, &raw mut args)?;
+        let handle = NonNull::new(args.model)
+            .ok_or_else(|| Error::contract("load", "returned a model that is null"))?;
         // From here on the handle is always unloaded.
-        let inner = ModelInner { backend: Arc::clone(&self.inner), handle: args.model };
+        let inner = ModelInner { backend: Arc::clone(&self.inner), handle };
         // SAFETY: the call has filled it in, and it is valid until `unload`.
         let info = unsafe { foreign::model_info(args.info) }
             .map_err(|detail| Error::contract("load", detail))?;
@@ -375,14 +437,16 @@ impl Backend {
 pub struct ModelOnThreads<'a>(&'a Model);
 
 // SAFETY: it is only made if the backend offers the extension, which allows what can be done
-// with a model on any thread, and several at once. Its handle ends after all of these.
+// with a model on any thread, and several at once. What ends on another thread than that of the
+// entry point leaves the model and the backend to that thread.
 unsafe impl Send for ModelOnThreads<'_> {}
 // SAFETY: the same.
 unsafe impl Sync for ModelOnThreads<'_> {}
 
 impl ModelOnThreads<'_> {
     /// Returns the model, for the calling thread. Sessions and tensors that are made from it stay
-    /// on that thread, and must be gone when the thread that opened the backend drops the model.
+    /// on that thread. If they outlive the model, it is unloaded after them, by the thread that opened the
+    /// backend.
     #[must_use]
     pub fn here(&self) -> &Model {
         self.0
@@ -391,15 +455,12 @@ impl ModelOnThreads<'_> {
 
 struct ModelInner {
     backend: Arc<BackendInner>,
-    handle: *mut abi::Model,
+    handle: NonNull<abi::Model>,
 }
 
 impl Drop for ModelInner {
     fn drop(&mut self) {
-        let mut args =
-            abi::UnloadArgs { struct_size: size_of::<abi::UnloadArgs>(), model: self.handle };
-        // Callers that want the error call `Model::unload`.
-        let _ = invoke!(self.backend.functions, unload, &raw mut args);
+        self.backend.unload(self.handle);
     }
 }
 
@@ -475,7 +536,7 @@ impl Model {
         };
         let mut args = abi::PrepareArgs {
             struct_size: size_of::<abi::PrepareArgs>(),
-            model: self.inner.handle,
+            model: self.inner.handle.as_ptr(),
             precision: abi::String::borrow(precision),
             shapes: raw.as_ptr(),
             shape_count: raw.len(),
@@ -487,12 +548,14 @@ impl Model {
             unused: 0,
         };
         invoke!(self.inner.backend.functions, prepare, &raw mut args)?;
+        let handle = NonNull::new(args.session)
+            .ok_or_else(|| Error::contract("prepare", "returned a session that is null"))?;
         let served = ShapesServed::from_abi(args.shapes_served);
         let bounds = bounds.filter(|_| served != ShapesServed::One);
         let inner = Rc::new(SessionInner {
             model: Arc::clone(&self.inner),
             info: Arc::clone(&self.info),
-            handle: args.session,
+            handle,
             shapes: shapes.to_vec(),
             bounds: bounds.cloned(),
             queued: false.into(),
@@ -515,7 +578,7 @@ impl Model {
 struct SessionInner {
     model: Arc<ModelInner>,
     info: Arc<ModelInfo>,
-    handle: *mut abi::Session,
+    handle: NonNull<abi::Session>,
     shapes: Vec<Vec<i64>>,
     /// Bounds of the shapes of calls, if they may differ.
     bounds: Option<ShapeBounds>,
@@ -527,7 +590,7 @@ impl SessionInner {
     fn synchronise(&self) -> Result<()> {
         let mut args = abi::SynchroniseArgs {
             struct_size: size_of::<abi::SynchroniseArgs>(),
-            session: self.handle,
+            session: self.handle.as_ptr(),
         };
         self.queued.set(false);
         invoke!(self.model.backend.functions, synchronise, &raw mut args)
@@ -536,8 +599,10 @@ impl SessionInner {
 
 impl Drop for SessionInner {
     fn drop(&mut self) {
-        let mut args =
-            abi::ReleaseArgs { struct_size: size_of::<abi::ReleaseArgs>(), session: self.handle };
+        let mut args = abi::ReleaseArgs {
+            struct_size: size_of::<abi::ReleaseArgs>(),
+            session: self.handle.as_ptr(),
+        };
         // There is nothing that the host could do about an error here.
         let _ = invoke!(self.model.backend.functions, release, &raw mut args);
     }

@@ -180,7 +180,7 @@ impl Model {
     fn create(&self, view: &abi::View, shape: &[i64]) -> Result<Tensor> {
         let mut args = abi::TensorCreateArgs {
             struct_size: size_of::<abi::TensorCreateArgs>(),
-            model: self.inner.handle,
+            model: self.inner.handle.as_ptr(),
             view: ptr::from_ref(view),
             tensor: ptr::null_mut(),
         };

@@ -1,14 +1,21 @@
 //! The host's side: handles end children first however they are dropped, and a caller's mistakes are
 //! errors.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
 use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
+use plugin_api::abi;
 use plugin_api::backend::{
     self, Description, Device, Dimension, Host, HostTensor, ModelInfo, PrepareRequest, TensorInfo,
     ValueKind, View, ViewMut,
 };
-use plugin_api::client::{Backend, DataType, ErrorCode, LoadRequest, Model, Tensor, TensorView};
+use plugin_api::client::{
+    Backend, DataType, ErrorCode, LoadRequest, Model, Session, Tensor, TensorView,
+};
 
 thread_local! {
     /// Names of ended objects, in order.
@@ -59,6 +66,10 @@ impl backend::Backend for EchoBackend {
         assert_eq!((request.device, request.threads), ("device", Some(3)));
         assert_eq!(request.options.get("key"), Some("value"));
         Ok(EchoModel(Noted("model")))
+    }
+
+    fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        (name == abi::EXTENSION_THREADS).then(backend::threads::<Self>)
     }
 }
 
@@ -202,6 +213,53 @@ fn outputs_of_queued_runs_are_waited_for() {
     call.enqueue().expect("a run in the queue");
     call.set_input(0, tensor(&model, &SHAPES[0])).expect("another input");
     assert_eq!(QUEUED.take(), 0);
+}
+
+/// A session that stays until its thread ends, and then until it may go.
+struct Held {
+    session: Option<Session>,
+    may_go: Receiver<()>,
+    ended: Sender<Vec<&'static str>>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.may_go.recv();
+        drop(self.session.take());
+        let _ = self.ended.send(ENDED.take());
+    }
+}
+
+/// Whatever a thread of a client keeps for how long, models and backends end on the thread that opened the backend.
+#[test]
+fn what_another_thread_keeps_ends_no_model_there() {
+    thread_local!(static HELD: Cell<Option<Held>> = const { Cell::new(None) });
+
+    for backend_goes_first in [false, true] {
+        let (backend, model) = open();
+        let mut backend = Some(backend);
+        let ((go, may_go), (ended, other)) = (channel(), channel());
+        thread::scope(|scope| {
+            let model = model.on_threads().expect("it serves several threads");
+            scope.spawn(move || {
+                let session = Some(model.here().prepare("fp32", &shapes()).expect("a session"));
+                HELD.set(Some(Held { session, may_go, ended }));
+            });
+        });
+        // A scope does not wait for what its threads keep.
+        drop(model);
+        if backend_goes_first {
+            backend = None;
+        }
+        assert_eq!(ENDED.take(), [""; 0]);
+        go.send(()).expect("the other thread waits");
+        assert_eq!(other.recv().expect("it is told"), ["session"]);
+        assert_eq!(ENDED.take(), [""; 0]);
+        drop(backend);
+        // If nothing of this thread is left, nobody may end them.
+        let here = if backend_goes_first { &[][..] } else { &["model", "backend"] };
+        assert_eq!(ENDED.take(), here);
+    }
 }
 
 #[test]
