@@ -190,8 +190,8 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// Returns the activity of this process, its parent and the machine until now.
-    fn activity(&self) -> Activity {
+    /// Returns the activity of this process, the processes of the host and the machine until now.
+    fn activity(&self, _host: &[u32]) -> Activity {
         Activity { own_ns: crate::process::usage().processor_ns, ..Activity::default() }
     }
 
@@ -342,13 +342,13 @@ pub enum NoEnergy {
     },
 }
 
-/// Activity of this process, its parent and the machine until some moment.
+/// Activity of this process, the host and the machine until some moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Processor time of this process in nanoseconds.
     pub own_ns: u64,
-    /// Processor time in nanoseconds of the process that started this one. For a worker that is the
-    /// host, which takes what is measured while it is measured.
+    /// Processor time in nanoseconds of the host's processes, which take what is measured while it is
+    /// measured. `None` if one of them does not run.
     pub host_ns: Option<u64>,
     /// The machine.
     pub machine: Option<MachineActivity>,

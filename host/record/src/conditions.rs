@@ -95,7 +95,7 @@ pub struct Disturbance {
     pub frequency_end_hertz: Option<u64>,
 }
 
-/// Memory of the worker in bytes, apart from its peak.
+/// Memory of the worker in bytes, apart from its peak. What is sampled includes the processes that it started.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub struct MemoryUse {
@@ -113,6 +113,24 @@ pub struct MemoryUse {
     /// Figures of the engine's own allocator on the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocator: Option<Result<AllocatorUse, Gap>>,
+    /// Processes that the worker started. Their memory is counted in the average and in the peak. `None` if the
+    /// host saw none, and on systems where it cannot find them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<StartedProcesses>,
+}
+
+/// Processes that a worker started, directly or not. The host looks for them once a second.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct StartedProcesses {
+    /// The most that were seen running at once.
+    pub most: u64,
+    /// Their highest resident memory in bytes, sampled ten times a second; `None` if none was seen.
+    pub peak_bytes: Option<u64>,
+    /// Processes that nobody had waited for when the worker ended.
+    pub left: u64,
+    /// Those of them that were still running, and were ended.
+    pub running: u64,
 }
 
 /// Memory of a session in bytes, as its engine's allocator counts it, just after measuring.
@@ -222,6 +240,7 @@ mod tests {
             disturbance: Some(Disturbance { minor_faults: Some(3), ..Disturbance::default() }),
             energy: Some(Energy { processor: Err(gap.clone()), device: Ok(domain) }),
             memory: Some(MemoryUse {
+                started: Some(StartedProcesses { most: 2, ..StartedProcesses::default() }),
                 device_peak_bytes: Some(Err(gap.clone())),
                 allocator: Some(Ok(AllocatorUse {
                     name: "Cuda".into(),

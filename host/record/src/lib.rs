@@ -51,6 +51,7 @@ pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, asks_for, column};
 pub use conditions::{
     AllocatorUse, Conditions, Disturbance, InsideRun, MemoryUse, Scheduling, StageTimes,
+    StartedProcesses,
 };
 pub use device_state::{DeviceSample, DeviceStates, SlowedBy, SlowedShare, Spread};
 pub use energy::{DomainEnergy, Energy};

@@ -33,7 +33,7 @@ pub enum Failure {
         phase: Phase,
     },
     /// A signal killed the worker.
-    #[error("the worker was killed by signal {signal} ({name}) in phase {phase}")]
+    #[error("the worker was killed by signal {signal} ({name}) in phase {phase}{}", last_words(.said))]
     Signal {
         /// The signal's number.
         signal: i32,
@@ -41,6 +41,10 @@ pub enum Failure {
         name: String,
         /// Its phase.
         phase: Phase,
+        /// The reason that the worker wrote before it aborted, such as the text of an exception that nobody
+        /// caught; possibly empty.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        said: String,
     },
     /// The worker made no progress in time.
     #[error("no progress for {} s in phase {phase}; the worker was killed", .limit_ns / 1_000_000_000)]
@@ -177,6 +181,10 @@ pub enum Failure {
         /// The operating system's error.
         detail: String,
     },
+}
+
+fn last_words(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
 }
 
 fn misplaced(fallback: Option<&Fallback>) -> String {
@@ -407,8 +415,8 @@ impl CaseRecord {
         })
     }
 
-    /// Returns the record as reports read it: without data that has its own files, and with file names
-    /// instead of paths.
+    /// Returns the record as reports read it: without data that has its own files, with file names
+    /// instead of paths, and with the last standard error of a case that failed.
     #[must_use]
     pub fn for_reports(mut self) -> Self {
         fn shorten(file: &mut FileId) {
@@ -433,8 +441,28 @@ impl CaseRecord {
             report.profile = Vec::new();
             report.device_states = Vec::new();
         }
-        self.standard_error = String::new();
+        self.standard_error = match self.outcome {
+            Outcome::Failed { .. } => self.last_words(Self::LAST_LINES).join("\n"),
+            Outcome::Finished(_) | Outcome::Gap { .. } => String::new(),
+        };
         self
+    }
+
+    /// Lines of a failed case's standard error that reports get.
+    pub const LAST_LINES: usize = 20;
+
+    /// Returns the last lines of the worker's standard error that are not empty, at most so many. A line is cut at
+    /// 500 bytes, where its end is kept.
+    #[must_use]
+    pub fn last_words(&self, lines: usize) -> Vec<&str> {
+        const LONGEST: usize = 500;
+        let cut = |line: &'_ str| line.ceil_char_boundary(line.len().saturating_sub(LONGEST));
+        // A bar of progress writes over its own line.
+        let all = self.standard_error.split(['\n', '\r']).map(str::trim_end);
+        let all = all.filter(|line| !line.is_empty());
+        let mut last: Vec<_> = all.rev().take(lines).map(|line| &line[cut(line)..]).collect();
+        last.reverse();
+        last
     }
 
     /// Returns the number of processes in which the case is measured.
@@ -459,7 +487,12 @@ mod tests {
         let detail = String::new;
         let failures = [
             Failure::ExitCode { code: 1, phase: Phase::Load },
-            Failure::Signal { signal: 6, name: "SIGABRT".into(), phase: Phase::Load },
+            Failure::Signal {
+                signal: 6,
+                name: "SIGABRT".into(),
+                phase: Phase::Load,
+                said: String::new(),
+            },
             Failure::TimedOut { phase: Phase::Load, limit_ns: 1 },
             Failure::NotAPlugin { detail: detail() },
             Failure::NotPrioritised { detail: detail() },
@@ -501,9 +534,18 @@ mod tests {
             environment: None,
             further: Vec::new(),
         };
-        let text = serde_json::to_string(&record.for_reports()).expect("JSON");
+        let text = serde_json::to_string(&record.clone().for_reports()).expect("JSON");
         assert!(!text.contains("/home"), "{text}");
         assert!(text.contains("x.npy") && !text.contains("labels\":[1"), "{text}");
         assert!(serde_json::from_str::<CaseRecord>(&text).is_ok(), "{text}");
+
+        let failure = Failure::ExitCode { code: 1, phase: Phase::Load };
+        let long = "é".repeat(300);
+        let standard_error =
+            (0..30).map(|line| format!("line {line}\r\n\n")).collect::<String>() + &long;
+        let failed = CaseRecord { outcome: Outcome::Failed { failure }, standard_error, ..record };
+        assert_eq!(failed.last_words(2), ["line 29", &"é".repeat(250)]);
+        let shown = failed.for_reports().standard_error;
+        assert!(shown.starts_with("line 11\nline 12\n") && shown.ends_with("éé"), "{shown}");
     }
 }

@@ -10,7 +10,7 @@ opened, so what a plugin prints goes to standard error and cannot break a frame.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -24,11 +24,24 @@ use crate::sample::{
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 4;
+pub const PROTOCOL_VERSION: u32 = 5;
 
 /// The line on a worker's standard input that asks it to end what is under way. The host says this only to a
 /// worker that is [`Message::Cancellable`], before it ends it by force.
 pub const CANCEL: &str = "cancel";
+
+/// End of a worker, as the process that oversees it tells it: a JSON line on the other side of what is the
+/// worker's standard input, after the end of the worker and of all that it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Remains {
+    /// The worker's status as `wait` returns it; `None` if it was still running and was ended.
+    pub status: Option<i32>,
+    /// Processes that the worker had started, directly or not, and that nobody had waited for.
+    pub processes: u64,
+    /// Those of them that were still running, and were ended.
+    pub running: u64,
+}
 
 /// A frame's payload may have at most this many bytes.
 pub const FRAME_LIMIT: u32 = 64 << 20;
@@ -70,6 +83,17 @@ pub enum Request {
         /// File for its outputs.
         file: PathBuf,
     },
+}
+
+impl Request {
+    /// Returns the plugin's library.
+    #[must_use]
+    pub fn library(&self) -> &Path {
+        match self {
+            Self::Describe { library, .. } => library,
+            Self::Measure { files, .. } | Self::Reference { files, .. } => &files.library,
+        }
+    }
 }
 
 /// The files of a case on the machine of its worker. The host has found them by their
@@ -116,6 +140,8 @@ pub enum Message {
     Hello {
         /// [`PROTOCOL_VERSION`] of the worker.
         protocol_version: u32,
+        /// The worker's process, if it is not the one that the host has started.
+        process: Option<u32>,
     },
     /// The worker has entered a phase.
     Entered(Phase),
@@ -148,7 +174,7 @@ pub enum Message {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Control {
-    Hello { protocol_version: u32 },
+    Hello { protocol_version: u32, process: Option<u32> },
     Entered(Phase),
     Progress,
     Working { part: Option<f64>, doing: String },
@@ -250,7 +276,9 @@ fn invalid(detail: impl Into<String>) -> io::Error {
 
 fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
     let control = match message.clone() {
-        Message::Hello { protocol_version } => Control::Hello { protocol_version },
+        Message::Hello { protocol_version, process } => {
+            Control::Hello { protocol_version, process }
+        }
         Message::Entered(phase) => Control::Entered(phase),
         Message::Progress => Control::Progress,
         Message::Working { part, doing } => Control::Working { part, doing },
@@ -269,7 +297,9 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
 fn decode_control(payload: &[u8]) -> io::Result<Message> {
     let control = serde_json::from_slice(payload).map_err(|error| invalid(error.to_string()))?;
     Ok(match control {
-        Control::Hello { protocol_version } => Message::Hello { protocol_version },
+        Control::Hello { protocol_version, process } => {
+            Message::Hello { protocol_version, process }
+        }
         Control::Entered(phase) => Message::Entered(phase),
         Control::Progress => Message::Progress,
         Control::Working { part, doing } => Message::Working { part, doing },
@@ -576,7 +606,7 @@ mod tests {
         };
         let failure = Failure::TimedOut { phase: Phase::Load, limit_ns: 1 };
         for message in [
-            Message::Hello { protocol_version: 1 },
+            Message::Hello { protocol_version: 1, process: Some(7) },
             Message::Entered(Phase::WarmUp),
             Message::Progress,
             Message::Working { part: Some(0.5), doing: "compiling".into() },

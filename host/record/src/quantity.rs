@@ -370,7 +370,8 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "peak memory",
         group: Group::Memory,
-        definition: "highest resident memory of the worker; of several processes, the highest of all",
+        definition: "highest resident memory of the worker, or of the worker and the processes that it started, \
+                     which is sampled; of several processes of a case, the highest of all",
         source: Whole(|record| report(|report| plain(report.peak_memory_bytes), record)),
         metric: Some(("memory.peak", Some(Shown::at(30, 3)))),
     },
@@ -390,7 +391,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "average memory",
         group: Group::Memory,
-        definition: "mean resident memory of the worker while it measured",
+        definition: "mean resident memory of the worker and the processes that it started while it measured",
         source: Whole(average_memory),
         metric: Some(("memory.average", None)),
     },
@@ -400,7 +401,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Lower,
         heading: "proportional memory",
         group: Group::Memory,
-        definition: "resident memory of the worker just after measuring, pages that processes share \
+        definition: "resident memory of the worker alone just after measuring, pages that processes share \
                      divided among them",
         source: Whole(|record| memory(record, |memory| plain(memory.proportional_bytes))),
         metric: Some(("memory.proportional", None)),

@@ -53,6 +53,10 @@ names! {
         FellBack = "fell-back",
         /// Some of the model's outputs are NaN.
         NotANumber = "not-a-number",
+        /// The backend wrote to standard output or standard error while it was measured.
+        OutputWritten = "output-written",
+        /// The backend left processes behind.
+        ProcessesLeft = "processes-left",
         /// Other work kept the machine busy.
         MachineBusy = "machine-busy",
         /// More threads compute than there are processors.
@@ -244,6 +248,20 @@ pub enum Doubt {
         nan_values: u64,
         /// Number of all values.
         values: u64,
+    },
+    /// The backend wrote output in the part that is timed.
+    OutputWritten {
+        /// Bytes on standard output.
+        standard_output_bytes: u64,
+        /// Bytes on standard error.
+        standard_error_bytes: u64,
+    },
+    /// Processes that the backend started were there when the case had ended.
+    ProcessesLeft {
+        /// Processes that nobody had waited for.
+        processes: u64,
+        /// Those of them that were still running, and were ended.
+        running: u64,
     },
     /// Other work kept processors busy, or the hypervisor withheld them.
     MachineBusy {
@@ -520,6 +538,8 @@ impl Doubt {
             Self::Impossible { .. } => WarningKind::Impossible,
             Self::FellBack { .. } => WarningKind::FellBack,
             Self::NotANumber { .. } => WarningKind::NotANumber,
+            Self::OutputWritten { .. } => WarningKind::OutputWritten,
+            Self::ProcessesLeft { .. } => WarningKind::ProcessesLeft,
             Self::MachineBusy { .. } => WarningKind::MachineBusy,
             Self::Oversubscribed { .. } => WarningKind::Oversubscribed,
             Self::Preempted { .. } => WarningKind::Preempted,
@@ -560,6 +580,10 @@ impl Doubt {
             Self::ReturnedEarly { run_ns, output_ns, .. } => missing(run_ns, output_ns),
             Self::FellBack { ref fallback } => fallback.time_ratio(),
             Self::NotANumber { nan_values, values, .. } => nan_values as f64 / values as f64,
+            Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
+                standard_output_bytes as f64 + standard_error_bytes as f64
+            }
+            Self::ProcessesLeft { processes, .. } => processes as f64,
             Self::MachineBusy { processors, other_processors, stolen_ratio } => {
                 let others = other_processors.unwrap_or(0.0) / f64::from(processors.max(1));
                 others + stolen_ratio.unwrap_or(0.0)
@@ -781,6 +805,33 @@ impl fmt::Display for Doubt {
             Self::FellBack { fallback } => fallback.fmt(formatter),
             Self::NotANumber { output, nan_values, values } => {
                 write!(formatter, "{nan_values} of {values} values of output `{output}` are NaN")
+            }
+            Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
+                let streams = [
+                    (*standard_output_bytes, "standard output"),
+                    (*standard_error_bytes, "standard error"),
+                ];
+                let written: Vec<_> = streams
+                    .into_iter()
+                    .filter(|(written, _)| *written > 0)
+                    .map(|(written, stream)| format!("{} to {stream}", bytes(written)))
+                    .collect();
+                write!(
+                    formatter,
+                    "the backend wrote {} while it was measured, and latencies include that; switch its messages off",
+                    list(&written, "and")
+                )
+            }
+            Self::ProcessesLeft { processes, running } => {
+                write!(
+                    formatter,
+                    "the backend did not wait for {} that it had started",
+                    count(*processes, "process", "processes")
+                )?;
+                match running {
+                    0 => Ok(()),
+                    _ => write!(formatter, "; {running} of them still ran and had to be ended"),
+                }
             }
             Self::MachineBusy { processors, other_processors, stolen_ratio } => {
                 let others = other_processors
@@ -1114,6 +1165,16 @@ mod tests {
             (
                 Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 },
                 "1 of 2 values of output `y` are NaN",
+            ),
+            (
+                Doubt::OutputWritten { standard_output_bytes: 52_000, standard_error_bytes: 7 },
+                "the backend wrote 50.8 KiB to standard output and 7 B to standard error while it was measured, and \
+                 latencies include that; switch its messages off",
+            ),
+            (
+                Doubt::ProcessesLeft { processes: 3, running: 2 },
+                "the backend did not wait for 3 processes that it had started; 2 of them still ran and had to be \
+                 ended",
             ),
             (
                 Doubt::MachineBusy {

@@ -45,10 +45,47 @@ pub(crate) fn explain(
         )),
         ("SIGABRT", _) => match last_allocation_failure(standard_error) {
             Some(line) => out_of_memory(format!("the worker aborted and said: {line}")),
-            None => Failure::Signal { signal, name, phase },
+            None => {
+                let said = uncaught_exception(standard_error).unwrap_or_default();
+                Failure::Signal { signal, name, phase, said }
+            }
         },
-        _ => Failure::Signal { signal, name, phase },
+        _ => Failure::Signal { signal, name, phase, said: String::new() },
     }
+}
+
+/// Returns what C++ says of an exception that nobody caught, on one line: its type, and its text if it has one. It is
+/// the last of what the worker wrote, apart from notes of other threads.
+fn uncaught_exception(standard_error: &str) -> Option<String> {
+    /// Lines of other threads that may follow.
+    const LAST: usize = 20;
+    /// Longest text in characters.
+    const LONGEST: usize = 1000;
+
+    /// Rust's word if the exception ended in a thread of Rust.
+    const FOREIGN: &str = "Rust cannot catch foreign exceptions";
+
+    let lines: Vec<&str> = standard_error.lines().collect();
+    let last = lines.len().saturating_sub(LAST);
+    let is_it = |line: &&str| {
+        ["terminate called", "terminating due to", "libc++abi: terminating"]
+            .iter()
+            .any(|text| line.contains(text))
+    };
+    let Some(start) = lines[last..].iter().rposition(is_it).map(|start| last + start) else {
+        let is_foreign = lines[last..].iter().any(|line| line.contains(FOREIGN));
+        return is_foreign.then(|| "an exception left a function of the backend".to_owned());
+    };
+    // The text follows on lines of its own, with two spaces before the first.
+    let mut said = vec![lines[start].trim()];
+    if let Some(text) = lines.get(start + 1).filter(|line| line.trim_start().starts_with("what():"))
+    {
+        said.push(text.trim());
+        said.extend(
+            lines[start + 2..].iter().map(|line| line.trim()).filter(|line| !line.is_empty()),
+        );
+    }
+    Some(said.join(" ").chars().take(LONGEST).collect())
 }
 
 /// Returns the line with such a message, if it is among the last ones: a runtime prints it just
@@ -98,6 +135,24 @@ mod tests {
         assert_eq!(
             explained(6, nothing, "assertion failed"),
             "the worker was killed by signal 6 (SIGABRT) in phase load"
+        );
+        let thrown = "loading\nterminate called after throwing an instance of 'std::runtime_error'\n  \
+                      what():  the licence server\ndoes not answer\n";
+        assert_eq!(
+            explained(6, nothing, thrown),
+            "the worker was killed by signal 6 (SIGABRT) in phase load: terminate called after throwing an \
+             instance of 'std::runtime_error' what():  the licence server does not answer"
+        );
+        let without = "terminate called after throwing an instance of 'int'\nloading\n";
+        assert_eq!(
+            explained(6, nothing, without),
+            "the worker was killed by signal 6 (SIGABRT) in phase load: terminate called after throwing an \
+             instance of 'int'"
+        );
+        let foreign = "fatal runtime error: Rust cannot catch foreign exceptions, aborting\n";
+        assert_eq!(
+            explained(6, nothing, foreign),
+            "the worker was killed by signal 6 (SIGABRT) in phase load: an exception left a function of the backend"
         );
         let core_dumped = 0x80 | 4;
         assert_eq!(

@@ -29,6 +29,13 @@ pub(crate) fn widen(pipe: impl AsFd) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn widen(_: impl AsFd) {}
 
+/// Asks a process that has not been reaped to end.
+pub(crate) fn ask_to_end(child: &Child) {
+    if let Some(id) = pid(child) {
+        let _ = rustix::process::kill_process(id, Signal::TERM);
+    }
+}
+
 /// Ends a process that has not been reaped, and all others in the group that it was made to lead.
 pub(crate) fn kill_group(child: &Child) {
     if let Some(id) = pid(child) {
@@ -50,6 +57,11 @@ pub(crate) fn has_ended(child: &Child) -> bool {
 
 fn pid(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()).ok()?)
+}
+
+/// Returns a status as `wait` returned it to another process.
+pub(crate) fn status(raw: i32) -> ExitStatus {
+    ExitStatus::from_raw(raw)
 }
 
 /// Returns the signal that ended a process.

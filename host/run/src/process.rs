@@ -2,15 +2,17 @@
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host_record::protocol::{CANCEL, Frame, Message, read_frame};
+use host_record::protocol::{CANCEL, Frame, Message, Remains, read_frame};
 
 use crate::platform;
 
@@ -20,9 +22,12 @@ const STANDARD_ERROR_LIMIT: usize = 64 << 10;
 /// Frames that may wait for the host before the worker has to.
 const FRAMES_IN_FLIGHT: usize = 64;
 
-/// Time to wait for the rest of the standard error of a process that has ended. It only matters for
-/// a grandchild that left the group and kept the pipe.
-const STANDARD_ERROR_GRACE: Duration = Duration::from_millis(500);
+/// Time for a worker's overseer to end all that the worker started.
+const OVERSEER_GRACE: Duration = Duration::from_secs(10);
+
+/// Time to wait for the last of what a process that has ended said. It only matters if a process that left
+/// the group kept a pipe, and nobody oversaw it.
+const LAST_WORDS_GRACE: Duration = Duration::from_millis(500);
 
 /// Events of a worker.
 pub(crate) enum Event {
@@ -34,11 +39,23 @@ pub(crate) enum Event {
     Closed,
 }
 
+/// End of a worker.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) status: ExitStatus,
+    /// The last of its standard error.
+    pub(crate) standard_error: String,
+    /// What it left.
+    pub(crate) remains: Remains,
+}
+
 /// A worker process, which does not outlive this value.
 pub(crate) struct Worker {
     child: Child,
-    /// Its standard input, once the request has been written.
-    stdin: Receiver<ChildStdin>,
+    /// The other side of its standard input.
+    stdin: UnixStream,
+    /// Told once the request has been written.
+    written: Receiver<()>,
     events: Receiver<Event>,
     /// Returns whether a received frame is still being decoded.
     decoding: Arc<AtomicBool>,
@@ -57,10 +74,14 @@ impl Worker {
     ) -> io::Result<Self> {
         let mut command = Command::new(executable);
         crate::environment::set_environment(&mut command, runtime, variables);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (stdin, theirs) = UnixStream::pair()?;
+        stdin.set_read_timeout(Some(LAST_WORDS_GRACE))?;
+        let mut writer = stdin.try_clone()?;
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
         platform::separate(&mut command);
         let mut child = command.spawn()?;
-        let mut stdin = child.stdin.take().expect("it is piped");
+        // The worker's side is then the worker's alone.
+        drop(command);
         let stdout = child.stdout.take().expect("it is piped");
         let stderr = child.stderr.take().expect("it is piped");
         platform::widen(&stdout);
@@ -68,24 +89,23 @@ impl Worker {
         let (sender, events) = sync_channel(FRAMES_IN_FLIGHT);
         let decoding = Arc::new(AtomicBool::new(false));
         let at_work = Arc::clone(&decoding);
-        let (written, stdin_after) = channel();
+        let (done, written) = channel();
         thread::spawn(move || {
             // A worker that does not read its request is found out by its silence, and one that
             // has died by its end: an error here says nothing more.
-            let _ = stdin.write_all(&request);
-            let _ = written.send(stdin);
+            let _ = writer.write_all(&request);
+            let _ = done.send(());
             read_frames(BufReader::new(stdout), &sender, &at_work);
         });
         let standard_error = StandardError::read(stderr);
-        Ok(Self { child, stdin: stdin_after, events, decoding, standard_error, reaped: false })
+        Ok(Self { child, stdin, written, events, decoding, standard_error, reaped: false })
     }
 
     /// Asks the worker to end what is under way, and gives it some time to do so. What it says meanwhile is
     /// not wanted any more.
     pub(crate) fn cancel(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
-        let Ok(mut stdin) = self.stdin.try_recv() else { return };
-        if writeln!(stdin, "{CANCEL}").is_err() {
+        if self.written.try_recv().is_err() || writeln!(&self.stdin, "{CANCEL}").is_err() {
             return;
         }
         // Frames are taken so that the worker does not wait for room in the pipe.
@@ -134,14 +154,27 @@ impl Worker {
         true
     }
 
-    /// Ends the process and everything that it started, and returns how it ended and the last of
-    /// its standard error.
-    pub(crate) fn end(mut self) -> io::Result<(ExitStatus, String)> {
+    /// Ends the process and everything that it started, and returns its end.
+    pub(crate) fn end(mut self) -> io::Result<End> {
         let status = self.kill_and_reap()?;
-        Ok((status, self.standard_error.finish(STANDARD_ERROR_GRACE)))
+        let standard_error = self.standard_error.finish(LAST_WORDS_GRACE);
+        let remains = self.remains().unwrap_or_default();
+        let status = remains.status.map_or(status, platform::status);
+        Ok(End { status, standard_error, remains })
+    }
+
+    /// Returns the word of the worker's overseer, if there is one.
+    fn remains(&self) -> Option<Remains> {
+        const LONGEST: u64 = 4096;
+        let mut text = String::new();
+        (&self.stdin).take(LONGEST).read_to_string(&mut text).ok()?;
+        serde_json::from_str(text.lines().next_back()?).ok()
     }
 
     fn kill_and_reap(&mut self) -> io::Result<ExitStatus> {
+        // An overseer ends what the worker started before it ends itself.
+        platform::ask_to_end(&self.child);
+        self.wait_for_end(OVERSEER_GRACE);
         // The process is not reaped before its group is killed, so the group's id is still its.
         platform::kill_group(&self.child);
         let status = self.child.wait();

@@ -1,17 +1,19 @@
 //! Watching one worker from its start to its end.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use host_machine::{Machine, ProcessMemory};
+use host_machine::Machine;
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
-use host_record::{Failure, OutputBlock, Phase, WorkerReport};
+use host_record::{Doubt, Failure, OutputBlock, Phase, StartedProcesses, WorkerReport, words};
 
 use crate::Interrupt;
 use crate::death::{self, Memory};
-use crate::process::{Event, Worker};
+use crate::process::{End, Event, Worker};
+use crate::tree::Tree;
 
 /// Interval at which memory, time and interrupts are checked.
 const TICK: Duration = Duration::from_millis(100);
@@ -79,6 +81,7 @@ pub(crate) fn supervise<E>(
             return Ok((Conclusion::Failed(failure), String::new()));
         }
     };
+    watch.tree = Tree::new(worker.id());
     let mut ended = None;
     let decided = loop {
         match worker.next_event(watch.patience()) {
@@ -120,7 +123,7 @@ pub(crate) fn supervise<E>(
         if interrupt.is_interrupted() {
             break Some(Conclusion::Interrupted);
         }
-        if let Some(failure) = watch.look(worker.id()) {
+        if let Some(failure) = watch.look() {
             break Some(Conclusion::Failed(failure));
         }
     };
@@ -133,7 +136,7 @@ pub(crate) fn supervise<E>(
         worker.cancel(CANCEL_GRACE);
     }
     let phase = watch.phase;
-    let (status, standard_error) = match worker.end() {
+    let End { status, mut standard_error, remains } = match worker.end() {
         Ok(end) => end,
         Err(error) => {
             let detail = format!("its end could not be waited for: {error}");
@@ -141,7 +144,7 @@ pub(crate) fn supervise<E>(
             return Ok((Conclusion::Failed(failure), String::new()));
         }
     };
-    let conclusion = decided.unwrap_or_else(|| {
+    let mut conclusion = decided.unwrap_or_else(|| {
         watch.memory.kills = watch.kills_before.zip(watch.machine.out_of_memory_kills());
         let failure = death::explain(status, phase, watch.memory, &standard_error);
         // A Ctrl-C that reached the worker in another way is not a failure of the worker.
@@ -151,6 +154,25 @@ pub(crate) fn supervise<E>(
             Conclusion::Failed(failure)
         }
     });
+    let started = watch.tree.started(remains);
+    if let Some(StartedProcesses { left, running, .. }) = started.filter(|started| started.left > 0)
+    {
+        let left = Doubt::ProcessesLeft { processes: left, running };
+        match &mut conclusion {
+            Conclusion::Finished(report) => report.warnings.push(left.into()),
+            Conclusion::Failed(_) => {
+                let apart = if standard_error.is_empty() { "" } else { "\n" };
+                standard_error.truncate(standard_error.trim_end().len());
+                let _ = writeln!(standard_error, "{apart}{left}");
+            }
+            Conclusion::Described(_) | Conclusion::Kept | Conclusion::Interrupted => {
+                tracing::warn!(plugin = %request.library().display(), "{left}");
+            }
+        }
+    }
+    if let Conclusion::Finished(report) = &mut conclusion {
+        report.conditions.memory.get_or_insert_default().started = started;
+    }
     Ok((conclusion, standard_error))
 }
 
@@ -176,6 +198,7 @@ enum Step {
 struct Watch {
     limits: Limits,
     machine: Machine,
+    tree: Tree,
     phase: Phase,
     greeted: bool,
     /// Whether the call in progress can be cancelled.
@@ -187,7 +210,7 @@ struct Watch {
     outputs: Outputs,
     /// Resident memory while measuring: its sum in bytes, and the number of samples.
     average: (u128, u64),
-    /// The most of these.
+    /// The most of these, and of those before in which the worker was not alone.
     highest: Option<u64>,
 }
 
@@ -219,6 +242,7 @@ impl Watch {
             limits,
             kills_before: machine.out_of_memory_kills(),
             machine,
+            tree: Tree::default(),
             phase: Phase::Start,
             greeted: false,
             cancellable: false,
@@ -250,16 +274,19 @@ impl Watch {
         let phase = self.phase;
         let fail = |failure| Step::Conclude(Conclusion::Failed(failure));
         match message {
-            Message::Hello { protocol_version: PROTOCOL_VERSION } if !self.greeted => {
+            Message::Hello { protocol_version: PROTOCOL_VERSION, process } if !self.greeted => {
                 self.greeted = true;
+                self.tree.name_worker(process);
                 Step::Alive
             }
-            Message::Hello { protocol_version } if !self.greeted => fail(Failure::RefusedVersion {
-                detail: format!(
-                    "the worker speaks protocol {protocol_version}, this host speaks \
+            Message::Hello { protocol_version, .. } if !self.greeted => {
+                fail(Failure::RefusedVersion {
+                    detail: format!(
+                        "the worker speaks protocol {protocol_version}, this host speaks \
                          {PROTOCOL_VERSION}; they are installed together, so reinstall both"
-                ),
-            }),
+                    ),
+                })
+            }
             message if !self.greeted => fail(Failure::Protocol {
                 phase,
                 detail: format!("expected a greeting, got {}", kind(&message)),
@@ -315,7 +342,7 @@ impl Watch {
     }
 
     /// Looks at time and memory.
-    fn look(&mut self, id: u32) -> Option<Failure> {
+    fn look(&mut self) -> Option<Failure> {
         let limit = self.silence();
         if self.heard.elapsed() >= limit {
             let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
@@ -325,10 +352,13 @@ impl Watch {
             return None;
         }
         self.looked = Instant::now();
-        let ProcessMemory { resident, kept: used } = self.machine.memory_of(id)?;
+        let memory = self.tree.memory(&self.machine)?;
+        let (resident, used) = (memory.resident, memory.kept);
         if self.phase == Phase::Measure {
             self.average.0 += u128::from(resident);
             self.average.1 += 1;
+        }
+        if self.phase == Phase::Measure || (self.phase < Phase::Measure && memory.others > 0) {
             self.highest = self.highest.max(Some(resident));
         }
         self.memory.peak = self.memory.peak.max(Some(used));
@@ -342,8 +372,15 @@ impl Watch {
             limit_bytes: Some(limit),
             peak_bytes: self.memory.peak,
             detail: format!(
-                "the worker was ended with {used} bytes in use, which is more than {whose}, \
-                 {limit} bytes"
+                "the worker{} was ended with {used} bytes in use, which is more than {whose}, \
+                 {limit} bytes",
+                match memory.others {
+                    0 => String::new(),
+                    others => format!(
+                        " with {} that it had started",
+                        words::count(others, "process", "processes")
+                    ),
+                }
             ),
         })
     }

@@ -114,6 +114,11 @@ impl BackendTarget {
         self.calls[0].check_outputs()
     }
 
+    /// Returns the calls, in the order of their batches.
+    pub(crate) fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
     /// Returns the session of the calls.
     pub(crate) fn session(&self) -> &Session {
         &self.session
@@ -124,7 +129,7 @@ impl BackendTarget {
         self.session
     }
 
-    /// Checks whether the call that ran first has left outputs.
+    /// Checks whether the call that ran first has left outputs, of the shapes that the model promises.
     pub(crate) fn check_outputs(&self) -> Result<(), Error> {
         self.calls[0].check_outputs()
     }

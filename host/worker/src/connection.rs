@@ -8,15 +8,27 @@ use host_record::Phase;
 use host_record::protocol::{Message, write_message};
 use plugin_api::client::{OnProgress, ProgressReport};
 
+use crate::platform;
+
 /// Sends frames to the host.
 pub(crate) struct Connection {
     pipe: File,
     sent: Instant,
+    /// The one process that sends frames.
+    process: u32,
+}
+
+/// Ends a copy of the worker. A plugin that forks and returns in both processes makes one, which would go on
+/// measuring and send its frames between the worker's.
+fn end_copy(worker: u32) {
+    if std::process::id() != worker {
+        platform::end(1);
+    }
 }
 
 impl Connection {
     pub(crate) fn new(pipe: File) -> Self {
-        Self { pipe, sent: Instant::now() }
+        Self { pipe, sent: Instant::now(), process: std::process::id() }
     }
 
     /// Passes on what a backend says of its progress from within a call, at most once in `interval`. This
@@ -24,10 +36,12 @@ impl Connection {
     pub(crate) fn reporter(&self, interval: Duration) -> io::Result<OnProgress> {
         let mut pipe = self.pipe.try_clone()?;
         let mut sent: Option<Instant> = None;
+        let worker = self.process;
         Ok(Box::new(move |report| {
             if sent.is_some_and(|sent| sent.elapsed() < interval) {
                 return;
             }
+            end_copy(worker);
             let ProgressReport { part, doing } = report;
             // If the host is gone, the next frame of ours finds that out.
             let _ = write_message(&mut pipe, &Message::Working { part, doing });
@@ -37,6 +51,7 @@ impl Connection {
 
     /// Sends a frame.
     pub(crate) fn send(&mut self, message: &Message) -> io::Result<()> {
+        end_copy(self.process);
         write_message(&mut self.pipe, message)?;
         self.sent = Instant::now();
         Ok(())

@@ -1,7 +1,7 @@
 /*!
 The worker process: loads one backend plugin, measures one case, streams its samples.
 
-A worker lives for one request. It reads the request from standard input, answers in frames (see
+A worker lives for one request, beside an [overseer] in a process of its own. It reads the request from standard input, answers in frames (see
 [`host_record::protocol`]) and ends. It owns what must happen in the plugin's own process, and
 nothing else: opening the library, making the inputs, timing, reading outputs back. It has three kinds of
 threads of its own: one for each client or server if there are several, one that samples the device's
@@ -17,12 +17,14 @@ mod backend;
 mod cancel;
 mod clock;
 mod connection;
+mod contract;
 mod device_state;
 mod device_time;
 mod disturbance;
 mod early;
 mod energy;
 mod examples;
+mod exceptions;
 mod failure;
 mod lanes;
 mod library;
@@ -32,6 +34,7 @@ mod measurement;
 mod model;
 mod npy;
 mod outputs;
+mod overseer;
 mod oversubscription;
 mod parity;
 mod percentile;
@@ -66,7 +69,16 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// Ends without running destructors and exit handlers of the plugin's libraries: the case is over, and a
 /// crash or hang in them would only cost time.
 pub fn serve() -> ! {
-    let protocol = platform::take_protocol();
+    extern "C-unwind" fn work() {
+        serve_request()
+    }
+    exceptions::end_search_above(work);
+    platform::end(0)
+}
+
+fn serve_request() -> ! {
+    // Before there is another thread, and before anything of a plugin.
+    let protocol = platform::take_protocol(overseer::split().ok());
     host_machine::process::end_with_parent();
     host_machine::process::be_first_to_go();
     let code = match protocol.map(Connection::new) {
@@ -85,7 +97,8 @@ pub fn serve() -> ! {
 }
 
 fn answer(connection: &mut Connection) -> Result<(), Stop> {
-    connection.send(&Message::Hello { protocol_version: PROTOCOL_VERSION })?;
+    let process = Some(std::process::id());
+    connection.send(&Message::Hello { protocol_version: PROTOCOL_VERSION, process })?;
     let mut line = Vec::new();
     io::stdin().lock().take(REQUEST_LIMIT).read_until(b'\n', &mut line)?;
     let request = parse(&line)?;
@@ -196,7 +209,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "incompatible version: the host speaks protocol 5, this worker speaks 4; they are \
+            "incompatible version: the host speaks protocol 6, this worker speaks 5; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

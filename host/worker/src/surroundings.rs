@@ -9,7 +9,7 @@ use plugin_api::client::{Backend, Error};
 
 use crate::disturbance::{self, Counters};
 use crate::energy::Rapl;
-use crate::failure;
+use crate::{failure, overseer};
 
 /// Watches from the moment that it is made to the moment that it is ended.
 pub(crate) struct Surroundings<'a> {
@@ -66,7 +66,7 @@ impl<'a> Surroundings<'a> {
         let after = device_energy(self.clock, self.backend, self.device);
         let device =
             self.device_energy.and_then(|before| device_domain(self.device, before, after?));
-        let activity = self.machine.activity();
+        let activity = self.machine.activity(&overseer::host());
         let counters = Counters::read(&self.machine, &self.processors, activity);
         let elapsed_ns = ended_ns.saturating_sub(self.started_ns);
         let disturbance = self.counters.until(&counters, elapsed_ns);

@@ -248,7 +248,12 @@ fn a_calm_run_names_no_warnings() {
 fn a_run_where_everything_fails_is_seen_on_one_screen() {
     let failed = |index: u32| Outcome::Failed {
         failure: match index % 3 {
-            0 => Failure::Signal { signal: 11, name: "SIGSEGV".into(), phase: Phase::Measure },
+            0 => Failure::Signal {
+                signal: 11,
+                name: "SIGSEGV".into(),
+                phase: Phase::Measure,
+                said: String::new(),
+            },
             // Words that differ in every case, and are long.
             1 => Failure::Input { detail: format!("{index}: {}", "a long reason ".repeat(40)) },
             _ => Failure::Input { detail: "the file is empty".into() },

@@ -66,14 +66,15 @@ impl System for Mac {
         if rustix::process::geteuid().is_root() { Some(-20) } else { process::nice() }
     }
 
-    fn activity(&self) -> Activity {
-        let parent = rustix::process::getppid();
+    fn activity(&self, host: &[u32]) -> Activity {
+        let of_process = |process: &u32| {
+            let usage = calls::process_usage(i32::try_from(*process).ok()?)?;
+            calls::nanoseconds(usage.ri_user_time + usage.ri_system_time)
+        };
         let ticks = calls::processor_ticks();
         Activity {
             own_ns: process::usage().processor_ns,
-            host_ns: parent
-                .and_then(|parent| calls::process_usage(parent.as_raw_nonzero().get()))
-                .and_then(|usage| calls::nanoseconds(usage.ri_user_time + usage.ri_system_time)),
+            host_ns: host.iter().map(of_process).sum(),
             machine: ticks.map(|ticks| MachineActivity {
                 processors: ticks.len() as u32,
                 busy_ns: ticks.iter().map(|ticks| ticks.busy_ns()).sum(),

@@ -191,12 +191,10 @@ impl System for Files {
         Some(own.min(allowed.max(-20)))
     }
 
-    fn activity(&self) -> Activity {
-        let parent = rustix::process::getppid();
+    fn activity(&self, host: &[u32]) -> Activity {
         Activity {
             own_ns: process::usage().processor_ns,
-            host_ns: parent
-                .and_then(|parent| times::of_process(self, parent.as_raw_nonzero().get())),
+            host_ns: host.iter().map(|process| times::of_process(self, *process)).sum(),
             machine: times::of_machine(self),
         }
     }
@@ -264,7 +262,7 @@ mod tests {
         assert_eq!(machine.memory_nodes(), BTreeMap::new());
         assert_eq!(machine.power(), None);
         assert_eq!(machine.least_nice(), None);
-        assert_eq!(machine.activity().machine, None);
+        assert_eq!(machine.activity(&[]).machine, None);
         assert_eq!(machine.activity_of(&[0]), None);
         assert_eq!(machine.stolen_share(), None);
     }

@@ -53,7 +53,7 @@ impl Script {
 }
 
 fn hello() -> Message {
-    Message::Hello { protocol_version: PROTOCOL_VERSION }
+    Message::Hello { protocol_version: PROTOCOL_VERSION, process: None }
 }
 
 fn samples(edges_ns: &[u64]) -> Message {
@@ -149,7 +149,12 @@ fn a_signal_after_samples_keeps_them() {
     let (failure, _, memory) = failure(&runner(), script.case());
     assert_eq!(
         failure,
-        Failure::Signal { signal: 11, name: "SIGSEGV".into(), phase: Phase::Measure }
+        Failure::Signal {
+            signal: 11,
+            name: "SIGSEGV".into(),
+            phase: Phase::Measure,
+            said: String::new()
+        }
     );
     assert_eq!(memory.samples.len(), 1);
 }
@@ -242,12 +247,12 @@ fn a_frame_that_is_cut_off_is_explained_by_the_end() {
 fn another_version_of_the_worker_is_refused() {
     let script = Script::new(
         "cat \"$folder/frames\"; sleep 600",
-        &[Message::Hello { protocol_version: PROTOCOL_VERSION + 1 }],
+        &[Message::Hello { protocol_version: PROTOCOL_VERSION + 1, process: None }],
     );
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "incompatible version: the worker speaks protocol 5, this host speaks 4; they are installed \
+        "incompatible version: the worker speaks protocol 6, this host speaks 5; they are installed \
          together, so reinstall both"
     );
 }

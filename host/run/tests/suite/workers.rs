@@ -3,6 +3,7 @@
 //! Worker and plugins are those that `cargo xtask test` built and names in `TARE_BUILT`. Without it the first
 //! test that needs them builds them; what cannot be built fails the tests.
 
+mod deeds;
 mod planted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -641,7 +642,12 @@ fn outputs_come_for_each_example_once() {
 
 #[test]
 fn every_death_is_told_apart() {
-    let signal = |signal, name: &str, phase| Failure::Signal { signal, name: name.into(), phase };
+    let signal = |signal, name: &str, phase| Failure::Signal {
+        signal,
+        name: name.into(),
+        phase,
+        said: String::new(),
+    };
     let cases: &[(&[(&str, &str)], Failure)] = &[
         (&[("fault", "segfault")], signal(11, "SIGSEGV", Phase::FirstRun)),
         (&[("fault", "segfault"), ("fault-after", "10")], signal(11, "SIGSEGV", Phase::Measure)),

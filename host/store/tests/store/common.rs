@@ -153,6 +153,7 @@ pub(crate) fn conditions() -> Conditions {
             device: Ok(domain("gpu:0", 100.0)),
         }),
         memory: Some(MemoryUse {
+            started: None,
             average_bytes: Some(40 << 20),
             average_of: 20,
             proportional_bytes: Some(45 << 20),

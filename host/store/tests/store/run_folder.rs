@@ -219,7 +219,12 @@ fn a_column_that_is_missing_says_why() {
 fn failures_and_gaps_are_kept_with_their_reasons() {
     let results = tempfile::tempdir().expect("a temporary folder");
     let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
-    let failure = Failure::Signal { signal: 11, name: "SIGSEGV".into(), phase: Phase::Measure };
+    let failure = Failure::Signal {
+        signal: 11,
+        name: "SIGSEGV".into(),
+        phase: Phase::Measure,
+        said: String::new(),
+    };
     let mut failed = record(&spec(0), Outcome::Failed { failure });
     failed.standard_error = "Segmentation fault\n".into();
     writer.case_started(&spec(0)).expect("a started case");

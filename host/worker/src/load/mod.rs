@@ -17,6 +17,7 @@ use host_record::{
 
 use crate::device_state::{self, Sampler};
 use crate::failure::{self, Stop};
+use crate::overseer;
 use crate::stalls::FirstClient;
 use crate::surroundings::Surroundings;
 use crate::thinned::Thinned;
@@ -136,20 +137,30 @@ impl Load<'_> {
             _ => Sink::MANY,
         };
         let mut sink = Sink::new(self, SamplePhase::Measured, judge, capacity);
-        let before = Machine::this().activity();
+        let host = overseer::host();
+        let before = Machine::this().activity(&host);
         let Observed { clock, backend, scheduling } = bench.observed;
         let device = &self.case.key.device;
-        let (summary, after, surroundings, device) = std::thread::scope(|scope| {
-            let sampler = settings.device_sampling_ns.map(|period| {
-                let period = Duration::from_nanos(period);
-                device_state::start(scope, clock, backend, device, period)
-            });
+        let mut timed = |sampler: Option<Result<Sampler<'_>, Gap>>| {
             let mut surroundings = Surroundings::start(clock, backend, device, before);
+            let written = overseer::written();
             let summary = sink.run(bench, pattern, &rule, &mut || surroundings.sample())?;
-            let after = Machine::this().activity();
-            let device = sampler.map(|sampler| sampler.and_then(Sampler::end));
-            Ok::<_, Stop>((summary, after, surroundings.end(scheduling.clone()), device))
-        })?;
+            let output = written.zip(overseer::written());
+            let output = output.and_then(|(before, after)| before.doubt(after));
+            let after = Machine::this().activity(&host);
+            let readings = sampler.map(|sampler| sampler.and_then(Sampler::end));
+            let (conditions, mut warnings) = surroundings.end(scheduling.clone());
+            warnings.extend(output.map(Warning::from));
+            Ok::<_, Stop>((summary, after, (conditions, warnings), readings))
+        };
+        // A scope would catch what leaves a backend, so there is one only if it is needed.
+        let (summary, after, surroundings, device) = match settings.device_sampling_ns {
+            None => timed(None),
+            Some(period) => std::thread::scope(|scope| {
+                let period = Duration::from_nanos(period);
+                timed(Some(device_state::start(scope, clock, backend, device, period)))
+            }),
+        }?;
         let verdict = self.judge(&summary, &sink, search.as_ref());
         let Sink { latencies, first_client, .. } = sink;
         Ok(Measured {

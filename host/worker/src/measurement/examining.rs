@@ -18,7 +18,7 @@ use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
 use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
-use crate::{clock, device_state, device_time, early, profile, stages};
+use crate::{clock, contract, device_state, device_time, early, profile, stages};
 
 /// A measurement with all its findings, except for outputs.
 pub(super) struct Examined {
@@ -67,6 +67,7 @@ pub(super) fn examine(
     let Context { case, clock, interval, .. } = *context;
 
     let runs = early::test(context.connection, clock, &mut target, typical_ns, interval)?;
+    contract::check(context.connection, &target, &subject.model, &mut subject.examples, interval)?;
     let timed = target.first_outputs(subject.model.info());
     let not_numbers =
         timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();

@@ -6,6 +6,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::rc::Rc;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,10 +62,14 @@ choices! {
         Leak = "leak",
         Error = "error",
         Print = "print",
+        Orphan = "orphan",
+        Fork = "fork",
         Zeros = "zeros",
         Wrong = "wrong",
         Nan = "nan",
         Stale = "stale",
+        Shape = "shape",
+        Write = "write",
         Slow = "slow",
         Lie = "lie",
         Drift = "drift",
@@ -80,8 +85,9 @@ choices! {
 impl Fault {
     /// Returns whether the fault concerns runs only.
     fn is_of_runs(self) -> bool {
-        use Fault::{Fallback, Impossible, Nan, Stale, Wrong, Zeros};
-        matches!(self, Zeros | Wrong | Nan | Stale | Impossible | Fallback) || self.takes_time()
+        use Fault::{Fallback, Impossible, Nan, Shape, Stale, Write, Wrong, Zeros};
+        let is_of_values = matches!(self, Zeros | Wrong | Nan | Stale | Shape | Write);
+        is_of_values || matches!(self, Impossible | Fallback) || self.takes_time()
     }
 
     fn takes_time(self) -> bool {
@@ -274,6 +280,8 @@ impl Plan {
             Some(Fault::Print) => {
                 println!("\u{1}\u{0}{{\"garbage\": \"on standard output, in phase {phase}\"}}");
             }
+            Some(Fault::Orphan) => leave_orphan(self.bytes),
+            Some(Fault::Fork) => fork_once(),
             _ => {}
         }
         Ok(due)
@@ -305,6 +313,52 @@ impl Plan {
             thread::sleep(STEP.min(self.time - elapsed));
         }
     }
+}
+
+/// Starts, once, a process that leaves the group and the session, has no parent, holds memory and ends by itself only
+/// after minutes.
+fn leave_orphan(bytes: usize) {
+    /// It ends in any case.
+    const SECONDS: u32 = 300;
+    static ONCE: Once = Once::new();
+
+    ONCE.call_once(|| {
+        // SAFETY: the children call only what signal-safety(7) allows, apart from `mmap`, which takes no lock.
+        unsafe {
+            let child = libc::fork();
+            if child > 0 {
+                libc::waitpid(child, std::ptr::null_mut(), 0);
+            }
+            if child != 0 {
+                return;
+            }
+            libc::setsid();
+            if libc::fork() != 0 {
+                libc::_exit(0);
+            }
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+                libc::signal(signal, libc::SIG_IGN);
+            }
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            let memory = libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0);
+            if memory != libc::MAP_FAILED {
+                libc::memset(memory, 1, bytes);
+            }
+            libc::sleep(SECONDS);
+            libc::_exit(0);
+        }
+    });
+}
+
+/// Makes, once, a copy of this process, which goes on as if it was the only one.
+fn fork_once() {
+    static ONCE: Once = Once::new();
+
+    // SAFETY: none that holds: other threads may have held locks. That is the point.
+    ONCE.call_once(|| unsafe {
+        libc::fork();
+    });
 }
 
 /// Extensions to offer.
@@ -556,13 +610,21 @@ pub struct FaultTensor {
     texts: Option<Vec<String>>,
     kind: ValueKind,
     ready_at: Instant,
+    /// Number of runs that have written to it, though it was their input.
+    written: Cell<u32>,
 }
 
 impl FaultTensor {
     fn new(plan: &Rc<Plan>, elements: HostTensor<f32>, kind: ValueKind, ready_at: Instant) -> Self {
         let texts = || elements.values.iter().map(f32::to_string).collect();
         let texts = (plan.values == Values::Texts).then(texts);
-        Self { plan: Rc::clone(plan), elements, texts, kind, ready_at }
+        Self { plan: Rc::clone(plan), elements, texts, kind, ready_at, written: Cell::new(0) }
+    }
+
+    /// Returns its current elements.
+    fn values(&self) -> impl Iterator<Item = f32> {
+        let more = self.written.get() as f32;
+        self.elements.values.iter().map(move |value| value + more)
     }
 }
 
@@ -597,7 +659,13 @@ impl Tensor for FaultTensor {
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()> {
         self.plan.misbehave(Phase::Read)?;
         wait_until(self.ready_at);
-        self.elements.read(into)
+        match self.written.get() {
+            0 => self.elements.read(into),
+            _ => {
+                let (shape, values) = (self.elements.shape.clone(), self.values().collect());
+                HostTensor::<f32> { shape, values }.read(into)
+            }
+        }
     }
 }
 
@@ -694,7 +762,10 @@ impl FaultSession {
     ) -> Result<Option<Fault>> {
         let fault = self.plan.misbehave(Phase::Run)?;
         let input = &inputs[0].elements;
-        let doubled: Vec<f32> = input.values.iter().map(|value| 2.0 * value).collect();
+        let doubled: Vec<f32> = inputs[0].values().map(|value| 2.0 * value).collect();
+        if fault == Some(Fault::Write) {
+            inputs[0].written.set(inputs[0].written.get() + 1);
+        }
         let values = match fault {
             Some(Fault::Zeros) => vec![0.0; doubled.len()],
             Some(Fault::Wrong) => doubled.iter().map(|value| 1.1 * value).collect(),
@@ -716,7 +787,12 @@ impl FaultSession {
             self.busy_until += self.plan.time;
             self.compiled.push(input.shape.clone());
         }
-        let elements = HostTensor { shape: input.shape.clone(), values };
+        let mut elements = HostTensor { shape: input.shape.clone(), values };
+        if fault == Some(Fault::Shape) {
+            // All examples but the last.
+            elements.shape[0] -= 1;
+            elements.values.pop();
+        }
         let output = FaultTensor::new(&self.plan, elements, self.plan.kind(), self.busy_until);
         outputs[0] = Some(Box::new(output));
         Ok(fault)

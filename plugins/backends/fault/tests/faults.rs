@@ -136,6 +136,17 @@ fn the_suite_finds_wrong_outputs() {
 }
 
 #[test]
+fn the_suite_finds_inputs_that_are_written_to_and_outputs_of_another_shape() {
+    let _turn = alone();
+    for (fault, check) in
+        [("write", "inputs are the same after a run"), ("shape", "outputs are right")]
+    {
+        let found = failures(&[("fault", fault)]);
+        assert!(found.contains(&check), "{fault}: {found:?}");
+    }
+}
+
+#[test]
 fn the_suite_finds_stale_outputs() {
     let _turn = alone();
     let found = failures(&[("fault", "stale")]);

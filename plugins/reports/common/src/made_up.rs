@@ -90,9 +90,15 @@ fn warning_row(id: &str, doubt: Doubt) -> Vec<Cell> {
 /// Makes a case, given by its place in the plan, fail by a signal.
 pub fn crash(tables: &mut Tables, case_index: u64, phase: Phase) {
     change_case(tables, case_index, |record| {
-        let failure = Failure::Signal { signal: 11, name: "SIGSEGV".to_owned(), phase };
+        let failure =
+            Failure::Signal { signal: 11, name: "SIGSEGV".to_owned(), phase, said: String::new() };
         record.outcome = Outcome::Failed { failure };
     });
+}
+
+/// Has a case that failed, given by its place in the plan, end with this standard error.
+pub fn say(tables: &mut Tables, case_index: u64, standard_error: &str) {
+    change_case(tables, case_index, |record| record.standard_error = standard_error.to_owned());
 }
 
 /// Gives every gap another reason.

@@ -1,0 +1,67 @@
+//! What a backend may not do in a run: leave outputs of another shape than its model's information promises, or
+//! write to its inputs.
+//!
+//! Both are looked at after measuring, when nothing is timed any more. A backend that computes half of a batch, or
+//! none of it from the second run on, is fast for that reason.
+
+use std::time::Duration;
+
+use host_record::{ErrorCode, Failure, Phase};
+use plugin_api::client::{Call, Model, TensorData};
+
+use crate::backend::BackendTarget;
+use crate::connection::Connection;
+use crate::examples::Examples;
+use crate::failure::{self, Stop};
+
+/// Checks the calls that were timed, whose inputs are the first batches of the examples.
+///
+/// # Errors
+///
+/// If an output or an input is not as it must be, or a batch cannot be read again.
+pub(crate) fn check(
+    connection: &mut Connection,
+    target: &BackendTarget,
+    model: &Model,
+    examples: &mut Examples,
+    interval: Duration,
+) -> Result<(), Stop> {
+    for (index, call) in (0..).zip(target.calls()) {
+        if call.has_outputs() {
+            call.check_outputs().map_err(failure::backend(Phase::Measure))?;
+        }
+        let batch = examples.batch(index)?;
+        if let Some(position) =
+            (0..batch.len()).find(|at| is_changed(model, call, &batch[*at], *at))
+        {
+            return Err(changed(model, position).into());
+        }
+        connection.progress(interval)?;
+    }
+    Ok(())
+}
+
+/// Returns whether an input on the device differs from what was put there. One that cannot be read back is not judged.
+fn is_changed(model: &Model, call: &Call, original: &TensorData, position: usize) -> bool {
+    let Ok(found) = call.read_input(position) else { return false };
+    if found == *original {
+        return false;
+    }
+    // On the device the elements may have a narrower type.
+    let anew = model.tensor(original.view()).and_then(|tensor| tensor.read());
+    anew.is_ok_and(|anew| anew != found)
+}
+
+fn changed(model: &Model, position: usize) -> Failure {
+    let name = model.info().inputs.get(position).map_or("", |info| &info.name);
+    Failure::Backend {
+        phase: Phase::Measure,
+        call: "run".into(),
+        code: ErrorCode::Contract,
+        message: format!(
+            "wrote to input {position} (`{name}`): after measuring, it no longer has the elements that it was \
+             given. Later runs had other inputs than the first; a backend must copy what it changes"
+        ),
+        details: String::new(),
+    }
+}
