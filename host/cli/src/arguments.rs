@@ -1,6 +1,7 @@
 //! The command line as typed. [`crate::settings`] resolves it for the commands.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::Styles;
@@ -256,13 +257,16 @@ pub enum PluginsCommand {
         /// Run only the checks with this text in their name, such as `shapes`.
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
+        /// Fail a check that takes longer than this, such as 30s or 5min; by default 10min.
+        #[arg(long, value_name = "DURATION", value_parser = host_manifest::duration)]
+        timeout: Option<Duration>,
     },
 }
 
 const TEST_HELP: &str = "\
 The program plugin-testkit, which lies beside host, runs the checks. Each runs in a process of its
-own, with the runtime that measurements would use; a crash or a hang is a failed check. A check that
-does not apply, for instance to an extension that is not offered, is listed with the reason. The
+own, with the runtime that measurements would use; a crash or a hang is a failed check. Processes that
+a check leaves running are ended and fail it. A check that does not apply, for instance to an extension that is not offered, is listed with the reason. The
 exit code is 0 if all checks pass, and 4 if one fails or nothing could be checked.";
 
 const TRUST_HELP: &str = "\

@@ -8,6 +8,7 @@ its own: a native plugin is never loaded here. It gets the environment that a wo
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{self, Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use host_registry::{NativePlugin, Places, Registry, Search};
 use host_run::{Interrupt, LocalPlugin};
@@ -100,7 +101,8 @@ impl Suite {
         self.shadow.as_ref()
     }
 
-    /// Makes the checks whose name has `only` in it, and tells each as soon as it is done.
+    /// Makes the checks whose name has `only` in it, and tells each as soon as it is done. A check that takes longer than
+    /// `timeout` fails.
     ///
     /// # Errors
     ///
@@ -108,10 +110,17 @@ impl Suite {
     pub fn run(
         &self,
         only: Option<&str>,
+        timeout: Option<Duration>,
         on_result: &mut dyn FnMut(&CheckedPlugin),
     ) -> Result<Vec<CheckedPlugin>> {
         let mut command = Command::new(&self.program);
-        command.arg("--json").args(only.iter().flat_map(|only| ["--only", only]));
+        // It ends all that the plugin starts, and does so as well when this process is ended without notice.
+        command.args(["--json", "--with-parent"]);
+        command.args(only.iter().flat_map(|only| ["--only", only]));
+        if let Some(timeout) = timeout {
+            let seconds = timeout.as_secs_f64().ceil().max(1.0);
+            command.args(["--time-limit", &seconds.to_string()]);
+        }
         command.arg(&self.plugin.library).args(&self.fixture);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let variables = &self.plugin.metadata.environment;

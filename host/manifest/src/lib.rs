@@ -40,8 +40,8 @@ pub use crate::experiment::{
 pub use crate::mentions::{FileMention, LimitMention, Mentions, PluginMention};
 pub use crate::options::OptionPlace;
 pub use crate::precisions::PerPrecision;
-pub use crate::scalar::SCHEMA_VERSION;
 use crate::scalar::SchemaVersion;
+pub use crate::scalar::{SCHEMA_VERSION, duration};
 use crate::shape::{At, Described, Reader, Shape};
 pub use crate::suggestions::suggestions;
 

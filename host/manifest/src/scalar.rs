@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use host_record::{
     Find, Mode, Order, PlacementRule, Precision, Rate, RuleSet, Scenario, Share, WarmUp,
@@ -594,6 +595,17 @@ fn quantity(text: &str, units: &[Unit]) -> Result<u64, (String, String)> {
     }
     let value = u64::try_from(product / scale).map_err(|_| large())?;
     if value > INTEGER_MAXIMUM { Err(large()) } else { Ok(value) }
+}
+
+/// Reads a duration as a manifest has it, such as `200ms` or `1.5 min`.
+///
+/// # Errors
+///
+/// If it is not a number and a unit, with a hint.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    quantity(text, TIMES)
+        .map(Duration::from_nanos)
+        .map_err(|(what, hint)| format!("{what}; {hint}"))
 }
 
 /// A duration in nanoseconds.

@@ -44,6 +44,7 @@ checks! {
     "outputs are right": outputs_are_right,
     "outputs are the same each time": outputs_are_deterministic,
     "outputs belong to the inputs of their own run": outputs_are_not_stale,
+    "inputs are the same after a run": inputs_are_left_alone,
     "an output can be an input": outputs_become_inputs,
     "tensors come back as they were made": tensors_round_trip,
     "strided elements are read where they are, or refused": strides_are_honoured,
@@ -446,7 +447,25 @@ fn session_says_what_it_uses(suite: &Suite, fixture: &Fixture) -> Outcome {
 fn outputs_are_right(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
     describe_error(ready.call.run())?;
+    describe_error(ready.call.check_outputs())?;
     compare(&outputs(&mut ready.call, fixture)?, fixture)
+}
+
+fn inputs_are_left_alone(suite: &Suite, fixture: &Fixture) -> Outcome {
+    let mut ready = ready(suite, fixture)?;
+    let read = |call: &Call| -> Result<Vec<TensorData>, String> {
+        (0..fixture.inputs.len()).map(|index| describe_error(call.read_input(index))).collect()
+    };
+    let before = read(&ready.call)?;
+    for run in 1..=2 {
+        describe_error(ready.call.run())?;
+        let changed =
+            read(&ready.call)?.iter().zip(&before).position(|(now, before)| now != before);
+        ensure(changed.is_none(), || {
+            format!("run {run} wrote to input {}", changed.unwrap_or_default())
+        })?;
+    }
+    Ok(())
 }
 
 fn outputs_are_deterministic(suite: &Suite, fixture: &Fixture) -> Outcome {

@@ -1,17 +1,31 @@
 //! One check in a process of its own, seen from both sides.
 
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use host_descendants::{Left, Signals};
 use plugin_testkit::{Fixture, Suite, Verdict};
 
 /// The first argument of a child.
 const FLAG: &str = "--child";
 /// Number of last lines that are shown of a child that died.
 const LINES: usize = 5;
+
+/// Time for what a child leaves behind to end by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What a child's parent saw.
+#[derive(Debug)]
+pub(crate) enum Outlived {
+    /// The child has ended.
+    Ended(Verdict),
+    /// This signal asked for the end.
+    Asked(i32),
+}
 
 /// A check that runs in a process of its own.
 #[derive(Debug)]
@@ -56,25 +70,36 @@ impl Child {
 
     /// In the child: runs the check.
     pub(crate) fn check(&self) -> Result<ExitCode, String> {
+        let own = std::process::id();
         let fixture = Fixture::read(&self.fixture).map_err(|error| error.to_string())?;
         // SAFETY: the user wants the library's code to run, and nobody else uses it here.
         let suite = match unsafe { Suite::open(&self.library) } {
             Ok(suite) => suite.with_notes(self.note_file()),
-            Err(error) => return self.leave(&Verdict::Fails(error.to_string())),
+            Err(error) => return self.leave(own, &Verdict::Fails(error.to_string())),
         };
         let verdict = suite.check_one(&self.check, &fixture);
-        self.leave(&verdict.ok_or_else(|| format!("there is no check `{}`", self.check))?)
+        self.leave(own, &verdict.ok_or_else(|| format!("there is no check `{}`", self.check))?)
     }
 
-    fn leave(&self, verdict: &Verdict) -> Result<ExitCode, String> {
+    /// Leaves the verdict, in the child itself. A plugin that forks and returns in both processes has made a copy of it,
+    /// which says nothing.
+    fn leave(&self, child: u32, verdict: &Verdict) -> Result<ExitCode, String> {
+        if std::process::id() != child {
+            return Ok(ExitCode::FAILURE);
+        }
         let text = serde_json::to_vec(verdict).map_err(|error| error.to_string())?;
         let file = self.verdict_file();
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// In the parent: runs the child, and outlives it.
-    pub(crate) fn outlive(&self, program: &Path, limit: Duration) -> Result<Verdict, String> {
+    /// In the parent: runs the child, and outlives it and all that it starts.
+    pub(crate) fn outlive(
+        &self,
+        program: &Path,
+        limit: Duration,
+        signals: &Signals,
+    ) -> Result<Outlived, String> {
         for file in [self.verdict_file(), self.note_file()] {
             // Output of an earlier child.
             let _ = fs::remove_file(file);
@@ -90,32 +115,49 @@ impl Child {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(errors)
+            .process_group(0)
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
         let deadline = Instant::now() + limit;
         loop {
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-                return Ok(self.verdict(status));
+                let left = host_descendants::end_all(None, GRACE);
+                host_descendants::end_group(child.id());
+                return Ok(Outlived::Ended(self.verdict(status, left)));
             }
-            if Instant::now() >= deadline {
-                // A child that has just ended was still too slow.
-                let _ = child.kill();
-                child.wait().map_err(|error| error.to_string())?;
+            let asked = signals.take();
+            if asked.is_some() || Instant::now() >= deadline {
+                // It reaps the child as well.
+                host_descendants::end_all(Some(child.id()), Duration::ZERO);
                 let seconds = limit.as_secs();
-                return Ok(Verdict::Fails(format!(
-                    "it was not done after {seconds} s{}",
-                    self.circumstances()
-                )));
+                return Ok(match asked {
+                    Some(signal) => Outlived::Asked(signal),
+                    None => Outlived::Ended(Verdict::Fails(format!(
+                        "it was not done after {seconds} s{}",
+                        self.circumstances()
+                    ))),
+                });
             }
             thread::sleep(Duration::from_millis(5));
         }
     }
 
     /// Returns the verdict for a child that has ended.
-    fn verdict(&self, status: ExitStatus) -> Verdict {
-        let left = fs::read(self.verdict_file()).ok();
-        let left = left.and_then(|text| serde_json::from_slice(&text).ok());
-        match left {
+    fn verdict(&self, status: ExitStatus, left: Left) -> Verdict {
+        let verdict = fs::read(self.verdict_file()).ok();
+        let verdict = verdict.and_then(|text| serde_json::from_slice(&text).ok());
+        match verdict {
+            Some(Verdict::Holds) if status.success() && left.running > 0 => {
+                Verdict::Fails(format!(
+                    "it holds, but left {} running, which had to be ended; end what the backend starts in \
+                     `destroy`{}",
+                    match left.running {
+                        1 => "1 process".to_owned(),
+                        count => format!("{count} processes"),
+                    },
+                    self.last_lines()
+                ))
+            }
             Some(verdict) if status.success() => verdict,
             Some(Verdict::Fails(detail)) => {
                 Verdict::Fails(format!("{detail}; then the process ended with {status}"))

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use end_to_end::{Ended, Place, built, root};
 use serde_json::Value;
@@ -149,6 +151,74 @@ fn a_backend_that_goes_wrong_fails_with_its_figures() {
     );
     let nowhere = test(&place, "fault", &place.path().join("absent.toml"), &[]).expect(4);
     assert!(nowhere.stderr.contains("absent.toml: No such file"), "{}", nowhere.stderr);
+}
+
+/// Returns the processes that have this folder in their command line, and are not waiting to be reaped.
+fn processes(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().expect("UTF-8");
+    let processes = fs::read_dir("/proc").expect("Linux tells").filter_map(Result::ok);
+    let command = |process: fs::DirEntry| {
+        let line = fs::read(process.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).replace('\0', " "))
+    };
+    processes.filter_map(command).filter(|line| line.contains(folder)).collect()
+}
+
+fn wait_for_processes(place: &Place, what: &str, done: impl Fn(&[String]) -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let found = processes(place.path());
+        if done(&found) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{what}: {found:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_backend_that_starts_processes_leaves_none() {
+    let place = Place::new();
+    let leaves = fixture(&place, "[3.0, -4.0]", "options = { fault = \"orphan\" }");
+    let ended = test(&place, "fault", &leaves, &["--only", "outputs"]).expect(4);
+    let shown = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        shown.contains("it holds, but left 1 process running, which had to be ended"),
+        "{shown}"
+    );
+    assert_eq!(processes(place.path()), [""; 0]);
+    // A copy of the process that makes the check says nothing, and does not stay.
+    let forks = fixture(&place, "[3.0, -4.0]", "options = { fault = \"fork\" }");
+    let ended = test(&place, "fault", &forks, &["--only", "outputs"]);
+    assert!(ended.stdout.contains("outputs are right"), "{}\n{}", ended.stdout, ended.stderr);
+    assert_eq!(processes(place.path()), [""; 0]);
+}
+
+#[test]
+fn a_check_that_hangs_is_ended_by_the_limit_and_all_of_it_by_a_signal() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let place = Place::new();
+    let hangs = fixture(&place, "[3.0, -4.0]", "options = { fault = \"hang\" }");
+    let only = ["--only", "outputs are right"];
+    let ended = test(&place, "fault", &hangs, &[&only[..], &["--timeout", "1s"]].concat());
+    assert!(ended.expect(4).stdout.contains("it was not done after 1 s"));
+    let refused = test(&place, "fault", &hangs, &["--timeout", "soon"]).expect(2);
+    assert!(refused.stderr.contains("it does not begin with a number"), "{}", refused.stderr);
+
+    let hangs = hangs.to_str().expect("UTF-8");
+    for signal in [Signal::TERM, Signal::INT, Signal::KILL] {
+        let arguments = [&["plugins", "test", "fault", "--fixture", hangs], &only[..]].concat();
+        let mut host = place.host(&arguments);
+        host.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut host = host.spawn().expect("starting host");
+        wait_for_processes(&place, "the check hangs", |found| {
+            found.iter().any(|line| line.contains("--child"))
+        });
+        kill_process(Pid::from_child(&host), signal).expect("a signal");
+        host.wait().expect("waiting for host");
+        wait_for_processes(&place, "something is left", <[String]>::is_empty);
+    }
 }
 
 /// A backend in C that does not look at what it is given, by its folder.

@@ -1,6 +1,7 @@
 //! `host plugins test`: the conformance suite for authors of backends.
 
 use std::path::Path;
+use std::time::Duration;
 
 use host_experiment::{CheckVerdict, CheckedPlugin, Settings, Suite};
 use host_record::{Cell, Table};
@@ -17,6 +18,7 @@ pub(crate) fn test(
     target: &str,
     fixture: Option<&Path>,
     only: Option<&str>,
+    timeout: Option<Duration>,
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
@@ -32,7 +34,7 @@ pub(crate) fn test(
             printer.status("Fixture", "the one that comes with the suite, an ONNX model in fp32")
         }
     }
-    let checks = suite.run(only, &mut |checked| {
+    let checks = suite.run(only, timeout, &mut |checked| {
         if printer.format() == Format::Human {
             printer.show(shown(checked, printer.palette(), printer.width()));
         }

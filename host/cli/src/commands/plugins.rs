@@ -24,8 +24,9 @@ pub(crate) fn plugins(
         PluginsCommand::List => list(settings, printer),
         PluginsCommand::Info { id } => info(id, settings, printer),
         PluginsCommand::Trust { id } => trust(id, &settings.registry(&[]), printer),
-        PluginsCommand::Test { plugin, fixture, only } => {
-            plugin_test::test(plugin, fixture.as_deref(), only.as_deref(), settings, printer)
+        PluginsCommand::Test { plugin, fixture, only, timeout } => {
+            let only = only.as_deref();
+            plugin_test::test(plugin, fixture.as_deref(), only, *timeout, settings, printer)
         }
     }
 }

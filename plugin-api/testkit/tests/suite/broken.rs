@@ -75,6 +75,36 @@ fn entry_points_that_refuse_or_break_the_rules_are_reported() {
     }
 }
 
+/// A plugin whose table is refused lives on, and may have a thread that still speaks to the host.
+#[test]
+fn the_hosts_functions_outlive_every_backend() {
+    let broken = Broken::new();
+    for way in ["table-small", "function-null", "major", "refuse", "nothing"] {
+        let _ = broken.first_error(way);
+        // SAFETY: this is the variable's type, and this thread alone uses the library.
+        let host = unsafe {
+            **broken
+                .library
+                .get::<*const *const abi::HostApi>(b"broken_host\0")
+                .expect("the variable")
+        };
+        // Memory that was freed would be used again.
+        let others: Vec<_> =
+            (0..64).map(|_| vec![0xff_u8; size_of::<abi::HostApi>() + 64]).collect();
+        // SAFETY: the host's functions are valid as long as the process lives.
+        let host = unsafe { &*host };
+        assert_eq!((host.struct_size, host.abi_major), (size_of::<abi::HostApi>(), abi::MAJOR));
+        let mut report = abi::Progress {
+            struct_size: size_of::<abi::Progress>(),
+            part: 0.5,
+            doing: abi::String::borrow("living on"),
+        };
+        // SAFETY: the same.
+        unsafe { host.progress.expect("it is offered")(host.context, &raw mut report) };
+        drop(others);
+    }
+}
+
 #[test]
 fn answers_that_break_the_rules_are_reported() {
     let cases = [
@@ -111,6 +141,8 @@ fn answers_that_break_the_rules_are_reported() {
         ("dtype-impossible", "impossible element type: code 99, 32 bits, 1 lanes"),
         ("inputs-absurd", "load: returned 1152921504606846976 inputs"),
         ("no-outputs", "load: returned a model without outputs"),
+        ("model-null", "load: returned a model that is null"),
+        ("session-null", "prepare: returned a session that is null"),
         ("session-info-null", "prepare: returned a session's information that is null"),
         ("used-absurd", "prepare: returned 1152921504606846976 what it used"),
         ("tensor-null", "tensor_create: returned a tensor that is null"),
