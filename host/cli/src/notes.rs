@@ -55,6 +55,8 @@ pub(crate) struct Note {
     pub(crate) brief: String,
     /// Figures of the worst case.
     pub(crate) text: String,
+    /// Last lines that a failed case's worker wrote to standard error.
+    pub(crate) said: Vec<String>,
     /// Whether other notes of the kind have other figures, or not all of their cases are named.
     pub(crate) stands_for_others: bool,
 }
@@ -74,7 +76,13 @@ impl Note {
         let text = in_lines(&self.text, width, "  ", TEXT);
         let mut lines = vec![head];
         lines.extend(text.lines);
-        Fitted { lines, shortened: head_is_cut || text.shortened || self.stands_for_others }
+        let mut shortened = head_is_cut || text.shortened || self.stands_for_others;
+        for line in &self.said {
+            let (line, is_cut) = cut(&format!("  | {}", on_one_line(line)), width);
+            shortened |= is_cut;
+            lines.push(line);
+        }
+        Fitted { lines, shortened }
     }
 
     /// Returns heading and text on one line, cut to the width.
@@ -196,6 +204,7 @@ mod tests {
             head: format!("{name} in 2 of 6 cases; worst: batch 8"),
             brief: format!("{name} (2 cases)"),
             text: text.into(),
+            said: Vec::new(),
             stands_for_others: false,
         }
     }
@@ -261,6 +270,22 @@ mod tests {
         assert_eq!(of(29), ("case 1; case 2; and 2 more".into(), true));
         assert_eq!(of(1), ("case 1; and 3 more".into(), true), "one is always named");
         assert_eq!(names(&[], 9), (String::new(), false));
+    }
+
+    #[test]
+    fn the_last_words_of_a_failed_case_stand_below_it() {
+        let said = vec!["loading".to_owned(), "\u{1b}[2Jno licence".to_owned(), "x".repeat(70)];
+        let failed = Note { said, ..note(Word::Failed, "", "it exited") };
+        let (text, shortened) = drawn(std::slice::from_ref(&failed), 9);
+        assert!(shortened, "a line is cut");
+        insta::assert_snapshot!(text, @r"
+        failed  in 2 of 6 cases; worst: batch 8
+          it exited
+          | loading
+          | ␛[2Jno licence
+          | xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx …
+        ");
+        assert_eq!(drawn(&[failed], 1).0, "failed  (2 cases): it exited");
     }
 
     #[test]

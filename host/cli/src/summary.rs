@@ -13,8 +13,8 @@ use std::path::Path;
 
 use host_experiment::{CaseResults as Case, RunResults};
 use host_record::{
-    Axis, CaseKey, Cell, MetricValue, Outcome, OutputParity, Recommendation, Shown, Table,
-    Tolerance, WarningKind, by_kind, is_bundled, summary,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Recommendation, Shown,
+    Table, Tolerance, WarningKind, by_kind, is_bundled, summary,
 };
 use host_store::RunFolder;
 use serde_json::{Value, json};
@@ -39,6 +39,8 @@ const LEAST_NOTES: usize = 10;
 /// Pieces of advice that are shown, and lines of each.
 const ADVICE: usize = 6;
 const ADVICE_LINES: usize = 2;
+/// Last lines of a failed case's standard error.
+const LAST_WORDS: usize = 5;
 
 impl Summary {
     /// Reads a run folder.
@@ -287,6 +289,11 @@ impl Summary {
                 let rest = rest.replace('\n', "\n  ");
                 let _ = writeln!(text, "  {} {rest}", word.painted(palette));
             }
+            if matches!(case.record.outcome, Outcome::Failed { .. }) {
+                for line in case.record.last_words(CaseRecord::LAST_LINES) {
+                    let _ = writeln!(text, "    | {}", visible::line(line));
+                }
+            }
             text.push('\n');
         }
         if text.is_empty() {
@@ -353,36 +360,43 @@ impl Summary {
     /// Failures, gaps and failed plugins, each reason once; gaps of the metrics that have a column, each
     /// metric once; and warnings, each kind once with its worst case.
     fn notes(&self, common: &Common, metrics: Vec<(String, String)>, width: usize) -> Vec<Note> {
-        let mut reasons: Vec<(Word, String, Vec<String>)> = Vec::new();
-        let mut add = |word, reason: String, name: String| match reasons
+        let mut reasons: Vec<(Word, String, Vec<String>, Vec<String>)> = Vec::new();
+        let mut add = |word, reason: String, name: String, said: Vec<&str>| match reasons
             .iter_mut()
             .find(|known| known.0 == word && known.1 == reason)
         {
             Some(known) => known.2.push(name),
-            None => reasons.push((word, reason, vec![name])),
+            None => {
+                let said = said.into_iter().map(str::to_owned).collect();
+                reasons.push((word, reason, vec![name], said));
+            }
         };
         for case in &self.0.cases {
             let name = common.rest(&case.record.key);
             match &case.record.outcome {
                 Outcome::Finished(_) => {}
-                Outcome::Failed { failure } => add(Word::Failed, failure.to_string(), name.clone()),
-                Outcome::Gap { gap } => add(Word::Gap, gap.to_string(), name.clone()),
+                Outcome::Failed { failure } => {
+                    let said = case.record.last_words(LAST_WORDS);
+                    add(Word::Failed, failure.to_string(), name.clone(), said);
+                }
+                Outcome::Gap { gap } => add(Word::Gap, gap.to_string(), name.clone(), Vec::new()),
             }
             for (plugin, error) in &case.errors {
-                add(Word::NoValue, format!("metric `{plugin}`: {error}"), name.clone());
+                let error = format!("metric `{plugin}`: {error}");
+                add(Word::NoValue, error, name.clone(), Vec::new());
             }
         }
         // Failures come before gaps.
         reasons.sort_by_key(|(word, ..)| *word == Word::Gap);
         let mut notes: Vec<_> = reasons
             .into_iter()
-            .map(|(word, text, names)| {
+            .map(|(word, text, names, said)| {
                 let brief = units::count(names.len() as u64, "case", "cases");
                 let room = width.saturating_sub(word.text().len() + 2 + brief.len() + 2);
                 let (all, is_cut) = notes::names(&names, room);
                 let head = if names.len() == 1 { all } else { format!("{brief}: {all}") };
                 let stands_for_others = is_cut;
-                Note { word, head, brief, text, stands_for_others }
+                Note { word, head, brief, text, said, stands_for_others }
             })
             .collect();
         for (heading, metric) in metrics {
@@ -398,7 +412,8 @@ impl Summary {
             let (all, is_cut) = notes::names(&names, room);
             let head = format!("{heading} of {cases}: {all}");
             let stands_for_others = is_cut || reasons.iter().any(|reason| *reason != text);
-            notes.push(Note { word: Word::Gap, head, brief, text, stands_for_others });
+            let said = Vec::new();
+            notes.push(Note { word: Word::Gap, head, brief, text, said, stands_for_others });
         }
         notes.extend(self.warnings(common));
         notes
@@ -426,7 +441,8 @@ impl Summary {
                     _ => format!("{kind}{} of {of_all}; worst: {place}", group.places),
                 };
                 let stands_for_others = group.count > 1;
-                Note { word, head, brief, text: worst.to_string(), stands_for_others }
+                let (text, said) = (worst.to_string(), Vec::new());
+                Note { word, head, brief, text, said, stands_for_others }
             })
             .collect()
     }
@@ -480,6 +496,10 @@ fn document(case: &Case) -> Value {
         "reason": case.reason(),
         "failure": failure,
         "gap": gap,
+        "standard-error": match case.record.outcome {
+            Outcome::Failed { .. } => json!(case.record.last_words(CaseRecord::LAST_LINES)),
+            _ => Value::Null,
+        },
         "elapsed-ns": case.record.elapsed_ns,
         "verdict": verdict,
         "quantities": case.record.quantities(),

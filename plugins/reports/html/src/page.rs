@@ -345,12 +345,35 @@ fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     Some(html! {
         p { "A missing value is not a zero. Each has a reason:" }
         @if !cases.is_empty() { (list(&cases)) }
+        (last_words(run, labels))
         @if lacking > MAXIMUM_LINKS {
             details { summary { (lacking) " cases that finished and lack a value" } (list(&values)) }
         } @else if lacking > 0 {
             (list(&values))
         }
     })
+}
+
+/// Failed cases whose standard error is shown.
+const MAXIMUM_LAST_WORDS: usize = 20;
+
+/// Shows the last standard error of cases that failed.
+fn last_words(run: &Run, labels: &Labels) -> Markup {
+    let said: Vec<_> =
+        run.cases.iter().filter(|case| !case.record.standard_error.is_empty()).collect();
+    html! {
+        @if !said.is_empty() {
+            details { summary { "Last standard error of the cases that failed" }
+                @for case in said.iter().take(MAXIMUM_LAST_WORDS) {
+                    p { (link(case, labels)) }
+                    pre { (case.record.standard_error) }
+                }
+                @if said.len() > MAXIMUM_LAST_WORDS {
+                    p.quiet { (said.len() - MAXIMUM_LAST_WORDS) " more cases are in the folder " code { "stderr" } " of the run." }
+                }
+            }
+        }
+    }
 }
 
 fn add<'a>(reasons: &mut Vec<(String, Vec<&'a Case>)>, reason: String, case: &'a Case) {

@@ -25,6 +25,11 @@ const MAXIMUM_ROWS: usize = 200;
 /// names its configurations itself.
 const MAXIMUM_NAMED: usize = 8;
 
+/// Failed cases whose standard error is shown, lines of it, and characters of a line: a comment has to hold all.
+const MAXIMUM_LAST_WORDS: usize = 5;
+const LAST_LINES: usize = 10;
+const LONGEST_LINE: usize = 200;
+
 /// Rows of the tables below the fold.
 const MAXIMUM_DETAILS: usize = 50;
 
@@ -194,6 +199,29 @@ fn missing(page: &mut Page, run: &Run, labels: &Labels) {
         add(format!("{word}: {}", escape(&excerpt(&reason, REASON))), case);
     }
     list(page, "Not measured", &reasons);
+    last_words(page, run, labels);
+}
+
+/// Shows the last standard error of cases that failed, as blocks that are indented: no line can end one.
+fn last_words(page: &mut Page, run: &Run, labels: &Labels) {
+    let said: Vec<_> =
+        run.cases.iter().filter(|case| !case.record.standard_error.is_empty()).collect();
+    if said.is_empty() {
+        return;
+    }
+    page.line("<details><summary>Last standard error of the cases that failed</summary>");
+    for case in said.iter().take(MAXIMUM_LAST_WORDS) {
+        page.line(&format!("{}:", escape(&labels.label(case))));
+        let text = visible(&case.record.standard_error).into_owned();
+        let lines: Vec<_> = text.lines().map(|line| excerpt(line, LONGEST_LINE)).collect();
+        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+        page.line(&last.iter().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n"));
+    }
+    if said.len() > MAXIMUM_LAST_WORDS {
+        let more = said.len() - MAXIMUM_LAST_WORDS;
+        page.line(&format!("{more} more cases are in the folder `stderr` of the run."));
+    }
+    page.line("</details>");
 }
 
 fn warnings(page: &mut Page, run: &Run, labels: &Labels) {
@@ -505,6 +533,16 @@ mod tests {
         made_up::give_reason(&mut tables, &"x".repeat(3000));
         let text = rendered(&tables);
         assert!(text.contains("x … 1000 characters left out") && !text.contains(&"x".repeat(2001)));
+    }
+
+    #[test]
+    fn the_last_words_of_failed_cases_end_no_block() {
+        let mut tables = made_up::tables(&COMPARISON);
+        made_up::crash(&mut tables, 0, report_common::host_record::Phase::Measure);
+        made_up::say(&mut tables, 0, "loading\n```\n</details> @you\n");
+        let text = rendered(&tables);
+        let block = "\n\n    loading\n    ```\n    </details> @you\n\n";
+        assert!(text.contains(block), "{text}");
     }
 
     #[test]
