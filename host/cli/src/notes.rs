@@ -279,13 +279,13 @@ mod tests {
         let (text, shortened) = drawn(std::slice::from_ref(&failed), 9);
         assert!(shortened, "a line is cut");
         insta::assert_snapshot!(text, @r"
-        failed   in 2 of 6 cases; worst: batch 8
+        failed  in 2 of 6 cases; worst: batch 8
           it exited
           | loading
           | ␛[2Jno licence
           | xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx …
         ");
-        assert_eq!(drawn(&[failed], 1).0, "failed   (2 cases): it exited");
+        assert_eq!(drawn(&[failed], 1).0, "failed  (2 cases): it exited");
     }
 
     #[test]
