@@ -458,7 +458,7 @@ fn find<'a>(
     let mut others_ids = Vec::new();
     for (files, are_called) in [(called, true), (others, false)] {
         for folder in files.chunk_by(|a, b| a.folder == b.folder) {
-            let mut highest: Option<(Version, &GuestFile, Option<Plugin>)> = None;
+            let mut highest: Option<(Version, &GuestFile, Option<Box<Plugin>>)> = None;
             for &file in folder {
                 let (description, plugin) = match described(sandbox, file, kind, tell) {
                     Ok(Described::As(description, plugin)) => (description, plugin),
@@ -492,7 +492,9 @@ fn find<'a>(
                 }
             }
             let Some((_, file, plugin)) = highest else { continue };
-            match plugin.map_or_else(|| sandbox.load_telling(&file.path, tell), Ok) {
+            match plugin
+                .map_or_else(|| sandbox.load_telling(&file.path, tell), |plugin| Ok(*plugin))
+            {
                 Ok(plugin) => return Ok((file, plugin)),
                 // Its code was lost, and cannot be made again.
                 Err(error) => broken.push((file.path.clone(), error)),
@@ -539,7 +541,7 @@ fn find<'a>(
 /// Description of a guest's file.
 enum Described {
     /// It is of the kind, with this description. It was loaded if that was needed to know it.
-    As(Description, Option<Plugin>),
+    As(Description, Option<Box<Plugin>>),
     /// It is of another kind; its id, if it is known.
     OfKind(Kind, Option<String>),
 }
@@ -560,7 +562,7 @@ fn described(
         }
         Seen::New(found) if found == kind => {
             let plugin = sandbox.load_telling(&file.path, tell)?;
-            Described::As(plugin.description().clone(), Some(plugin))
+            Described::As(plugin.description().clone(), Some(Box::new(plugin)))
         }
         Seen::New(found) => Described::OfKind(found, None),
     })
