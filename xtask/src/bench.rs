@@ -75,8 +75,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failed> {
 
 type Bench = fn(&Path) -> Result<Row, Failed>;
 
-const BENCHES: &[(&str, Bench)] =
-    &[
+const BENCHES: &[(&str, Bench)] = &[
     ("loop", measuring_loop),
     ("start", start),
     ("minimal", minimal),

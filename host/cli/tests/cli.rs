@@ -239,7 +239,8 @@ scenario = ["offline"]
 fn models_are_measured_without_a_manifest() {
     let place = Place::new();
     place.write("model.onnx", "not read by the null backend");
-    let bench = ["bench", "model.onnx", "--backend", "null", "--batch", "1,4", "--duration", "20ms"];
+    let bench =
+        ["bench", "model.onnx", "--backend", "null", "--batch", "1,4", "--duration", "20ms"];
     let output = place.host(&bench).arg("--format=json").output().expect("starting host");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");

@@ -106,16 +106,20 @@ impl Quick {
     /// If a model is not a file, or its path is not UTF-8.
     pub fn manifest(&self) -> Result<String> {
         let paths = self.models.iter().map(|model| {
-            let path = std::path::absolute(model).map_err(|error| Error::io("find", model, error))?;
+            let path =
+                std::path::absolute(model).map_err(|error| Error::io("find", model, error))?;
             let found = path.metadata().map_err(|error| Error::io("read", model, error))?;
             if !found.is_file() {
                 let error = std::io::Error::other("it is not a file");
                 return Err(Error::io("read", model, error));
             }
-            path.into_os_string().into_string().map_err(|_| Error::FolderName { path: model.clone() })
+            path.into_os_string()
+                .into_string()
+                .map_err(|_| Error::FolderName { path: model.clone() })
         });
         let paths = paths.collect::<Result<Vec<_>>>()?;
-        let model = self.ids().into_iter().zip(paths).map(|(id, path)| Model { id, path }).collect();
+        let model =
+            self.ids().into_iter().zip(paths).map(|(id, path)| Model { id, path }).collect();
         let cpu = ["cpu".to_owned()];
         let backends = if self.backends.is_empty() { &cpu[..] } else { &self.backends };
         let manifest = Manifest {
@@ -143,8 +147,7 @@ impl Quick {
         let ids = self.models.iter().map(|model| {
             let stem = model.file_stem().unwrap_or_default().to_string_lossy();
             let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-            let id: String =
-                stem.chars().map(|c| if fits(c) { c } else { '-' }).take(60).collect();
+            let id: String = stem.chars().map(|c| if fits(c) { c } else { '-' }).take(60).collect();
             let id = match id.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()) {
                 "" => "model".to_owned(),
                 id => id.to_owned(),

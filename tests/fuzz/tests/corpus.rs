@@ -21,7 +21,6 @@ fn every_input_that_was_ever_found_is_handled() {
         assert!(!inputs.is_empty(), "{} has no seeds", target.name);
         for input in inputs {
             let data = fs::read(&input).expect("an input");
-            println!("{}", input.display());
             let started = Instant::now();
             (target.run)(&data);
             assert!(started.elapsed() < LIMIT, "{} took {:?}", input.display(), started.elapsed());

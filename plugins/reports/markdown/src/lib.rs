@@ -542,7 +542,7 @@ mod tests {
     #[test]
     fn the_last_words_of_failed_cases_end_no_block() {
         let mut tables = made_up::tables(&COMPARISON);
-        made_up::crash(&mut tables, 0, Phase::Measure);
+        made_up::crash(&mut tables, 0, report_common::host_record::Phase::Measure);
         made_up::say(&mut tables, 0, "loading\n```\n</details> @you\n");
         let text = rendered(&tables);
         let block = "\n\n    loading\n    ```\n    </details> @you\n\n";
