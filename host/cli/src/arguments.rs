@@ -349,9 +349,10 @@ pub enum PluginsCommand {
 
 const TEST_HELP: &str = "\
 The program plugin-testkit, which lies beside host, runs the checks. Each runs in a process of its
-own, with the runtime that measurements would use; a crash or a hang is a failed check. Processes that
-a check leaves running are ended and fail it. A check that does not apply, for instance to an extension that is not offered, is listed with the reason. The
-exit code is 0 if all checks pass, and 4 if one fails or nothing could be checked.";
+own, with the runtime that measurements would use; a crash or a hang is a failed check. Processes
+that a check leaves running are ended and fail it. A check that does not apply, for instance to an
+extension that is not offered, is listed with the reason. The exit code is 0 if all checks pass, and
+4 if one fails or nothing could be checked.";
 
 const TRUST_HELP: &str = "\
 A native plugin can do everything that you can do. If you put it into your plugin folder, or name it

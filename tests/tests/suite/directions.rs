@@ -52,6 +52,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "host-cli",
         &[
             "host-experiment",
+            "host-hash",
             "host-machine",
             "host-manifest",
             "host-plan",
@@ -79,6 +80,20 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("backend-null", &["plugin-api"]),
     ("backend-fault", &["plugin-api"]),
     ("end-to-end", &[]),
+    (
+        "fuzz",
+        &[
+            "host-manifest",
+            "host-record",
+            "host-registry",
+            "host-runtime",
+            "host-store",
+            "host-wasm",
+            "host-worker",
+            "onnx-file",
+            "plugin-api",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
