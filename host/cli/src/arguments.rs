@@ -1,5 +1,6 @@
 //! The command line as typed. [`crate::settings`] resolves it for the commands.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -239,15 +240,12 @@ pub struct BenchArguments {
     /// Precisions: fp32, fp16, bf16, int8. By default fp32.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub precision: Vec<String>,
-    /// Sequence lengths, for models with a sequence axis.
-    #[arg(long, value_name = "N", value_delimiter = ',')]
-    pub sequence: Vec<u64>,
     /// Scenarios: single-stream, multi-stream, offline. By default single-stream.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub scenario: Vec<String>,
-    /// Modes. By default inference.
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    pub mode: Vec<String>,
+    /// Values of any other axis of the matrix, by its key in a manifest. Can be given more than once.
+    #[arg(long, value_name = "AXIS=VALUE,…", value_parser = axis_values)]
+    pub matrix: Vec<(String, Vec<String>)>,
     /// Metrics, by their plugins' ids; by default those of a manifest that names none.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub metric: Vec<String>,
@@ -270,15 +268,35 @@ impl BenchArguments {
             models: self.models.clone(),
             backends: self.backend.clone(),
             devices: self.device.clone(),
-            batches: self.batch.clone(),
-            precisions: self.precision.clone(),
-            sequence_lengths: self.sequence.clone(),
-            scenarios: self.scenario.clone(),
-            modes: self.mode.clone(),
+            matrix: self.axes(),
             metrics: self.metric.clone(),
             duration: self.duration.clone(),
             processes: self.processes,
         }
+    }
+}
+
+impl BenchArguments {
+    /// Returns the values of each axis that is given.
+    fn axes(&self) -> BTreeMap<String, Vec<String>> {
+        let named = [
+            ("batch", self.batch.iter().map(u64::to_string).collect()),
+            ("precision", self.precision.clone()),
+            ("scenario", self.scenario.clone()),
+        ];
+        let named = named.into_iter().map(|(axis, values)| (axis.to_owned(), values));
+        let given = named.chain(self.matrix.clone());
+        given.filter(|(_, values): &(String, Vec<String>)| !values.is_empty()).collect()
+    }
+}
+
+/// Reads `AXIS=VALUE,…`.
+fn axis_values(text: &str) -> Result<(String, Vec<String>), String> {
+    match text.split_once('=') {
+        Some((axis, values)) if !axis.is_empty() && !values.is_empty() => {
+            Ok((axis.to_owned(), values.split(',').map(str::to_owned).collect()))
+        }
+        _ => Err("expected an axis and its values, such as `mode=inference`".into()),
     }
 }
 

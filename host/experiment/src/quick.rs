@@ -1,9 +1,10 @@
 //! A manifest from a few words: models, and what to vary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Serialize;
+use toml::Value;
 
 use crate::error::{Error, Result};
 
@@ -16,16 +17,8 @@ pub struct Quick {
     pub backends: Vec<String>,
     /// Ids of devices, for every backend.
     pub devices: Vec<String>,
-    /// Batch sizes.
-    pub batches: Vec<u64>,
-    /// Names of precisions.
-    pub precisions: Vec<String>,
-    /// Sequence lengths.
-    pub sequence_lengths: Vec<u64>,
-    /// Names of scenarios.
-    pub scenarios: Vec<String>,
-    /// Names of modes.
-    pub modes: Vec<String>,
+    /// Values of each axis of the matrix, by its key in a manifest. Whole numbers are numbers there.
+    pub matrix: BTreeMap<String, Vec<String>>,
     /// Ids of metric plugins.
     pub metrics: Vec<String>,
     /// The time to measure each case, such as `5s`.
@@ -40,7 +33,7 @@ struct Manifest<'a> {
     experiment: Experiment,
     model: Vec<Model>,
     backend: Vec<Backend<'a>>,
-    matrix: Matrix<'a>,
+    matrix: BTreeMap<&'a str, Vec<Value>>,
     measure: Measure<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     metric: Vec<Plugin<'a>>,
@@ -63,20 +56,6 @@ struct Backend<'a> {
     id: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     device: &'a [String],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Matrix<'a> {
-    batch: &'a [u64],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    precision: &'a [String],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    sequence_length: &'a [u64],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    scenario: &'a [String],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    mode: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -120,6 +99,14 @@ impl Quick {
         let paths = paths.collect::<Result<Vec<_>>>()?;
         let model =
             self.ids().into_iter().zip(paths).map(|(id, path)| Model { id, path }).collect();
+        let mut matrix = BTreeMap::from([("batch", vec![Value::from(1)])]);
+        matrix.extend(self.matrix.iter().map(|(axis, values)| {
+            let value = |text: &String| match text.parse::<i64>() {
+                Ok(number) => Value::from(number),
+                Err(_) => Value::from(text.as_str()),
+            };
+            (axis.as_str(), values.iter().map(value).collect())
+        }));
         let cpu = ["cpu".to_owned()];
         let backends = if self.backends.is_empty() { &cpu[..] } else { &self.backends };
         let manifest = Manifest {
@@ -127,13 +114,7 @@ impl Quick {
             experiment: Experiment { name: self.name() },
             model,
             backend: backends.iter().map(|id| Backend { id, device: &self.devices }).collect(),
-            matrix: Matrix {
-                batch: if self.batches.is_empty() { &[1] } else { &self.batches },
-                precision: &self.precisions,
-                sequence_length: &self.sequence_lengths,
-                scenario: &self.scenarios,
-                mode: &self.modes,
-            },
+            matrix,
             measure: Measure { duration: self.duration.as_deref(), processes: self.processes },
             metric: self.metrics.iter().map(|plugin| Plugin { plugin }).collect(),
             recommend: vec![Plugin { plugin: "hardware" }],
@@ -177,10 +158,10 @@ mod tests {
         let quick = Quick {
             models: vec![model("a \"b\".onnx"), model("-é.onnx"), model("a-'b'.onnx")],
             backends: vec!["cpu".into(), "openvino".into()],
-            batches: vec![1, 8],
-            precisions: vec!["fp32".into()],
-            sequence_lengths: vec![128],
-            scenarios: vec!["offline".into()],
+            matrix: BTreeMap::from([
+                ("batch".into(), vec!["1".into(), "8".into()]),
+                ("scenario".into(), vec!["offline".into()]),
+            ]),
             metrics: vec!["latency".into()],
             duration: Some("2s".into()),
             processes: Some(3),
@@ -190,7 +171,13 @@ mod tests {
         let experiment = host_manifest::parse(&text).expect("it is right");
         let ids: Vec<_> = experiment.models.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(ids, ["a--b-", "model", "a--b--2"]);
-        insta::assert_snapshot!(text.replace(folder.path().to_str().expect("text"), "FOLDER"));
+        let values = |axis: &str| -> Vec<String> {
+            let document: toml::Table = text.parse().expect("TOML");
+            let values = document["matrix"][axis].as_array().expect("a list");
+            values.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(values("batch"), ["1", "8"]);
+        assert_eq!(values("scenario"), ["\"offline\""]);
         let nothing = Quick { models: vec![model("m.onnx")], ..Quick::default() };
         host_manifest::parse(&nothing.manifest().expect("a manifest")).expect("it is right");
     }

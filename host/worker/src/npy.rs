@@ -77,6 +77,9 @@ impl NpyFile {
         count: u64,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Failure> {
+        if self.examples == 0 && count > 0 {
+            return Err(input(format!("{}: it has no example to read", self.path.display())));
+        }
         let mut position = first % self.examples.max(1);
         let mut remaining = count;
         while remaining > 0 {
