@@ -301,8 +301,8 @@ fn axis_values(text: &str) -> Result<(String, Vec<String>), String> {
 }
 
 const BENCH_HELP: &str = "\
-Every combination of the lists is a case. The manifest is written to `manifests` in the results folder,
-so that it can be run again, changed and kept: `host run` takes it as any other.";
+Every combination of the lists is a case. The manifest is written to `manifests` in the results
+folder, so that it can be run again, changed and kept: `host run` takes it as any other.";
 
 const RUN_HELP: &str = "\
 A manifest without [[metric]] gets latency, throughput, memory, startup and stability, and accuracy
