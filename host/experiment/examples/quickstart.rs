@@ -8,7 +8,7 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use host_experiment::{Draft, Error, Interrupt, RunOptions, RunResults, Settings, Silent, run};
+use host_experiment::{Draft, Error, RunOptions, RunResults, Settings, Silent, run};
 
 fn main() -> Result<(), Error> {
     let manifest = env::args_os().nth(1).unwrap_or_else(|| "manifests/quickstart.toml".into());
@@ -17,7 +17,7 @@ fn main() -> Result<(), Error> {
     settings.places.executable_folder = env::var_os("TARE_BUILT").map(PathBuf::from).or(above);
 
     let draft = Draft::read(Path::new(&manifest))?;
-    let ran = run(draft, &RunOptions::default(), &settings, &Interrupt::new(), &mut Silent)?;
+    let ran = run(draft, &RunOptions::default(), &settings, &mut Silent)?;
     for case in RunResults::read(&ran.folder)?.cases {
         let Some(p50) = case.metric("latency.p50") else { continue };
         match (&p50.value, p50.interval) {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use host_registry::{NativePlugin, Places, Registry, RegistryError, Search};
-use host_run::{Interrupt, LocalPlugin};
+use host_run::LocalPlugin;
 use host_runtime::RuntimeStatus;
 use serde::{Deserialize, Serialize};
 
@@ -223,7 +223,7 @@ fn see_that_it_has_a_device(
         variables: plugin.metadata.environment.clone(),
         missing_runtime: None,
     };
-    let reason = match executor.describe(&local, None, &Interrupt::new()) {
+    let reason = match executor.describe(&local, None, &settings.interrupt) {
         Ok(description) => {
             let ids: Vec<_> = description.devices.iter().map(|device| &*device.id).collect();
             without_device(&ids, fixture.and_then(device_of).as_deref())

@@ -39,7 +39,7 @@ pub fn devices(settings: &Settings) -> Result<Vec<BackendDevices>> {
     let ids: BTreeSet<&str> =
         registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
     let ids: Vec<_> = ids.into_iter().collect();
-    let mut found = list_devices(&ids, &registry, &runtimes, &executor);
+    let mut found = list_devices(&ids, &registry, &runtimes, &executor, &settings.interrupt);
     found.extend(registry.problems().iter().filter_map(|problem| {
         let backend = problem.id()?.to_owned();
         let devices = Err(format!("{problem} ({})", problem.help()));
@@ -54,6 +54,7 @@ pub(crate) fn list_devices(
     registry: &Registry,
     runtimes: &Runtimes,
     executor: &LocalExecutor,
+    interrupt: &Interrupt,
 ) -> Vec<BackendDevices> {
     let ask = |id: &str| {
         let plugin = match registry.backend(id, None) {
@@ -72,7 +73,7 @@ pub(crate) fn list_devices(
             _ => None,
         };
         let local = LocalPlugin { library, runtime, variables, missing_runtime: None };
-        let devices = describe(&plugin, &local, executor, &Interrupt::new()).map_err(|error| {
+        let devices = describe(&plugin, &local, executor, interrupt).map_err(|error| {
             let nothing = nothing_found(&error);
             let (found_nothing, wants) = (nothing.is_some(), wants_runtime(&error));
             let message = nothing.unwrap_or_else(|| error.to_string());

@@ -12,7 +12,6 @@ use host_manifest::{
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{FileId, Pin, list_of_processors};
 use host_registry::Registry;
-use host_run::Interrupt;
 use host_runtime::Runtimes;
 
 use crate::backends::{
@@ -152,6 +151,9 @@ impl Draft {
         let (mut missing, mut others) = (Vec::new(), Vec::new());
         let wishes = Wishes::from(&mentions);
         let (guests, problems) = Guests::choose(&wishes, &registry, settings, observer)?;
+        if settings.interrupt.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
         let of_backends = mentions.backends.iter();
         let of_backends = of_backends.flat_map(|mention| backend_options(mention, &registry));
         for problem in of_backends.chain(problems) {
@@ -199,10 +201,10 @@ impl Checked {
     /// # Errors
     ///
     /// If there is no worker, or the manifest has no plan.
-    pub fn plan(self, settings: &Settings, interrupt: &Interrupt) -> Result<Planned> {
+    pub fn plan(self, settings: &Settings) -> Result<Planned> {
         let Self { manifest, files, backends, .. } = self;
         let executor = executor(settings, files.local_paths(&backends))?;
-        let described = describe_backends(&backends, &executor, interrupt);
+        let described = describe_backends(&backends, &executor, &settings.interrupt);
         let plan = manifest.plan(files, described.facts)?;
         Ok(Planned { manifest, plan })
     }

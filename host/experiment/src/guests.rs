@@ -10,7 +10,8 @@ use host_record::{MetricValue, PluginIdentity};
 use host_registry::{GuestFile, Registry};
 use host_store::{PluginRole, RunPlugin};
 use host_wasm::{
-    Compiling, Description, GuestError, GuestErrorKind, Kind, Plugin, Sandbox, SandboxOptions, Seen,
+    Cancel, Compiling, Description, GuestError, GuestErrorKind, Kind, Plugin, Sandbox,
+    SandboxOptions, Seen,
 };
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value};
@@ -122,7 +123,8 @@ pub struct Guests {
 }
 
 /// Creates the sandbox, with its cache of compiled plugins in the user's cache folder. The program `host` of the
-/// installation compiles plugins, in processes of its own; without it, this process does.
+/// installation compiles plugins, in processes of its own; without it, this process does. Calls and compiling end
+/// when the settings' `interrupt` is asked.
 ///
 /// # Errors
 ///
@@ -133,7 +135,10 @@ pub fn sandbox(settings: &Settings) -> Result<Sandbox> {
         compiler: settings.host().filter(|path| path.is_file()),
         ..SandboxOptions::default()
     };
-    Sandbox::new(options).map_err(Error::Sandbox)
+    let mut sandbox = Sandbox::new(options).map_err(Error::Sandbox)?;
+    let interrupt = settings.interrupt.clone();
+    sandbox.heed(Cancel::when(move || interrupt.is_interrupted()));
+    Ok(sandbox)
 }
 
 impl Guests {

@@ -241,7 +241,7 @@ pub fn plugin_info(
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {
         let executor = executor(settings, LocalPaths::default())?;
-        devices = list_devices(&[id], &registry, &runtimes, &executor);
+        devices = list_devices(&[id], &registry, &runtimes, &executor, &settings.interrupt);
     }
     Ok(PluginInfo { plugins, broken, devices })
 }

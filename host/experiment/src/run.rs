@@ -112,11 +112,10 @@ pub fn run(
     draft: Draft,
     options: &RunOptions,
     settings: &Settings,
-    interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<ExecutedRun> {
-    let started = begin(draft, options, settings, interrupt, observer)?;
-    started.execute(options.reports.as_deref(), interrupt, observer)
+    let started = begin(draft, options, settings, observer)?;
+    started.execute(options.reports.as_deref(), &settings.interrupt, observer)
 }
 
 /// Continues an interrupted run, with its manifest and everything else unchanged. `run` is its id, a part of
@@ -129,13 +128,12 @@ pub fn resume(
     run: &str,
     options: &RunOptions,
     settings: &Settings,
-    interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<Resumed> {
-    match continue_run(run, options, settings, interrupt, observer)? {
+    match continue_run(run, options, settings, observer)? {
         Continuation::Finished(folder) => Ok(Resumed::Finished(folder)),
         Continuation::Started(started) => {
-            let ran = started.execute(options.reports.as_deref(), interrupt, observer)?;
+            let ran = started.execute(options.reports.as_deref(), &settings.interrupt, observer)?;
             Ok(Resumed::Executed(Box::new(ran)))
         }
     }
@@ -166,7 +164,6 @@ fn begin(
     draft: Draft,
     options: &RunOptions,
     settings: &Settings,
-    interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<StartedRun> {
     let programs = Hashing::start(settings);
@@ -174,7 +171,7 @@ fn begin(
     if checked.manifest.base.to_str().is_none() {
         return Err(Error::FolderName { path: checked.manifest.base });
     }
-    let (manifest, ready) = prepare(checked, options, settings, interrupt, observer)?;
+    let (manifest, ready) = prepare(checked, options, settings, observer)?;
     let results = ResultsFolder::new(settings.results(manifest.results()));
     observer.notice(Notice::Planned(&ready.plan));
     let writer = RunFolder::create(
@@ -216,7 +213,6 @@ fn continue_run(
     run: &str,
     options: &RunOptions,
     settings: &Settings,
-    interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<Continuation> {
     let path = ResultsFolder::new(settings.results(None)).find(run)?;
@@ -231,7 +227,7 @@ fn continue_run(
     let original = folder.header().manifest_path.clone();
     let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
     let checked = draft.check(settings, observer)?;
-    let (_, ready) = prepare(checked, options, settings, interrupt, observer)?;
+    let (_, ready) = prepare(checked, options, settings, observer)?;
     refuse_changes(folder, &ready)?;
     for lost in writer.forget_lost_references()? {
         observer.notice(Notice::LostReference(&lost));
@@ -268,13 +264,12 @@ fn prepare(
     checked: Checked,
     options: &RunOptions,
     settings: &Settings,
-    interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(Manifest, PreparedRun)> {
     let Checked { manifest, files, mut backends, guests, runtimes } = checked;
     if options.install {
         install_missing(&mut backends, &runtimes, observer).map_err(|error| match error {
-            Error::Runtime(error) if interrupt.is_interrupted() => {
+            Error::Runtime(error) if settings.interrupt.is_interrupted() => {
                 Error::InterruptedInstallation(error)
             }
             error => error,
@@ -282,8 +277,9 @@ fn prepare(
     }
     let mut executor = executor(settings, files.local_paths(&backends))?;
     executor.repository = Some(manifest.base.clone());
-    let Described { facts, failures } = describe_backends(&backends, &executor, interrupt);
-    if interrupt.is_interrupted() {
+    let Described { facts, failures } =
+        describe_backends(&backends, &executor, &settings.interrupt);
+    if settings.interrupt.is_interrupted() {
         return Err(Error::Interrupted);
     }
     let plan = manifest.plan(files, facts)?;

@@ -1,14 +1,15 @@
-//! The folders, plugins and runtimes that a caller works with.
+//! The folders, plugins and runtimes that a caller works with, and the request to stop.
 
 use std::path::{Path, PathBuf};
 
 use host_registry::{Places, Registry, Search};
+use host_run::Interrupt;
 use host_runtime::{Named, Runtimes};
 
 use crate::error::{Error, Result};
 use crate::platform;
 
-/// The folders, plugins and runtimes that a caller works with.
+/// The folders, plugins and runtimes that a caller works with, and the request to stop.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// The results folder; without it the manifest's, and without that `results`.
@@ -19,6 +20,8 @@ pub struct Settings {
     pub runtimes: Vec<(String, PathBuf)>,
     /// The installation and the user's folders. The worker lies in its `executable_folder`.
     pub places: Places,
+    /// Asked to stop, whatever is in progress ends, and what is finished is kept.
+    pub interrupt: Interrupt,
 }
 
 impl Settings {

@@ -16,12 +16,13 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wasmtime::Engine;
 
 use crate::engine::engine;
 use crate::error::GuestErrorKind;
+use crate::limits::{Cancel, LOOK};
 use crate::platform::{End, limit_this_process};
 
 /// Components larger than this, in bytes, are not read.
@@ -84,12 +85,13 @@ pub(crate) fn compile_here(
     })
 }
 
-/// Compiles in a process of its own, into `output`. Calls `tell` if it takes long.
+/// Compiles in a process of its own, into `output`, until it is cancelled. Calls `tell` if it takes long.
 pub(crate) fn compile_apart(
     program: &Path,
     limits: &CompilerLimits,
     bytes: Vec<u8>,
     output: File,
+    cancel: &Cancel,
     tell: &mut dyn FnMut(),
 ) -> Result<(), GuestErrorKind> {
     let host = |what: &str, error: io::Error| GuestErrorKind::Host {
@@ -124,15 +126,26 @@ pub(crate) fn compile_apart(
     });
     listening.map_err(|error| host("no thread to listen to", error))?;
 
-    let mut said = has_ended.recv_timeout(SLOW.min(limits.time));
-    if said.is_err() && limits.time > SLOW {
-        tell();
-        said = has_ended.recv_timeout(limits.time - SLOW);
-    }
-    let Ok(said) = said else {
-        return Err(GuestErrorKind::NotCompiled {
-            reason: format!("it takes longer than {} s, the limit", limits.time.as_secs_f64()),
-        });
+    let start = Instant::now();
+    let mut is_told = false;
+    let said = loop {
+        match has_ended.recv_timeout(LOOK.min(limits.time.saturating_sub(start.elapsed()))) {
+            Ok(said) => break said,
+            Err(_) if cancel.is_asked() => return Err(GuestErrorKind::Cancelled),
+            Err(_) if start.elapsed() >= limits.time => {
+                return Err(GuestErrorKind::NotCompiled {
+                    reason: format!(
+                        "it takes longer than {} s, the limit",
+                        limits.time.as_secs_f64()
+                    ),
+                });
+            }
+            Err(_) if !is_told && start.elapsed() >= SLOW => {
+                is_told = true;
+                tell();
+            }
+            Err(_) => {}
+        }
     };
     let end = End::from(child.0.wait().map_err(|error| host("cannot wait for", error))?);
     let said = String::from_utf8_lossy(&said);

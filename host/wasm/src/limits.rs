@@ -159,7 +159,7 @@ pub(crate) struct DeadlinePassed;
 pub(crate) struct Cancelled;
 
 /// Time between two looks at a [`Cancel`] during a call.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// Says whether calls are to end early. The default never says so.
 #[derive(Clone, Default)]

@@ -251,7 +251,7 @@ impl Sandbox {
         match &self.compiler {
             Some(program) => {
                 let file = output.try_clone().map_err(host)?;
-                compile_apart(program, &self.compiling, bytes, file, tell)?;
+                compile_apart(program, &self.compiling, bytes, file, &self.cancel, tell)?;
             }
             None => {
                 let compiled = compile_here(&self.engine, &bytes, tell)?;
@@ -324,7 +324,9 @@ impl Sandbox {
 fn failure(error: &GuestError) -> Option<Failure> {
     use GuestErrorKind as Kind;
     match *error.kind {
-        Kind::Unreadable { .. } | Kind::Host { .. } | Kind::Version { .. } => None,
+        Kind::Unreadable { .. } | Kind::Host { .. } | Kind::Version { .. } | Kind::Cancelled => {
+            None
+        }
         _ => Some(Failure::new(error.call, error.kind.to_string(), error.standard_error.clone())),
     }
 }

@@ -84,7 +84,7 @@ pub struct Sandbox {
     /// Held while a component is compiled. A compiler uses all processors, and much memory.
     pub(crate) one_compiles: Mutex<()>,
     ledger: Ledger,
-    cancel: Cancel,
+    pub(crate) cancel: Cancel,
 }
 
 /// A call that is to be made.
@@ -128,7 +128,7 @@ impl Sandbox {
         Ok(Self { engine, cache, compiler, compiling, limits, one_compiles, ledger, cancel })
     }
 
-    /// Has calls from now on end early when they are cancelled, with [`GuestErrorKind::Cancelled`].
+    /// Has calls and compiling from now on end early when they are cancelled, with [`GuestErrorKind::Cancelled`].
     pub fn heed(&mut self, cancel: Cancel) {
         self.cancel = cancel;
     }

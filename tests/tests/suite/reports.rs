@@ -160,6 +160,46 @@ fn wait_for(path: impl Fn() -> Option<std::path::PathBuf>) {
     }
 }
 
+/// Waits until a process handles Ctrl-C.
+#[cfg(target_os = "linux")]
+fn wait_for_handler(process: u32) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let handles = || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("signals");
+        let mask = u64::from_str_radix(mask.trim(), 16).expect("a mask");
+        mask & (1 << (rustix::process::Signal::INT.as_raw() - 1)) != 0
+    };
+    while !handles() {
+        assert!(Instant::now() < deadline, "it never listens");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_before_measuring_ends_a_metric_that_loops() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    let metric = "[[metric]]\nplugin = \"hostile-metric\"\noptions = { act = \"loop\" }\n";
+    place.write("it.toml", &(manifest("") + metric));
+    fs::copy(hostile("hostile_metric"), place.plugins().join("hostile_metric.wasm"))
+        .expect("copying the stranger's metric");
+    let child = place
+        .host(&["run", "it.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starting host");
+    wait_for_handler(child.id());
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).expect("interrupting");
+    let ended = Ended::new(&["run"], &child.wait_with_output().expect("waiting for host"));
+    let ended = ended.expect(130);
+    assert!(ended.stderr.contains("interrupted before anything was measured"), "{}", ended.stderr);
+    assert!(!place.path().join("results/runs").exists(), "nothing was begun");
+}
+
 #[test]
 fn an_interrupt_ends_a_report_that_loops_and_the_rest_is_done_on_resuming() {
     let reports = "[[report]]\nplugin = \"json\"\n".to_owned()

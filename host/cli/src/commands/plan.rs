@@ -1,6 +1,6 @@
 //! `host plan`: the cases and gaps of a run.
 
-use host_experiment::{Interrupt, Planned, Settings};
+use host_experiment::{Planned, Settings};
 use host_plan::{Plan, PlannedCase};
 use host_record::{Axis, Cell, Table};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ pub(crate) fn plan(
 ) -> Result<Exit> {
     let draft = manifest_of(&arguments.manifest)?;
     let checked = draft.check(settings, &mut Console::new(printer))?;
-    let Planned { manifest, plan } = checked.plan(settings, &Interrupt::new())?;
+    let Planned { manifest, plan } = checked.plan(settings)?;
     match printer.format() {
         Format::Human => human(&plan, printer),
         Format::Json => json(&manifest.experiment.name, &plan, printer),

@@ -1,7 +1,7 @@
 //! `host run`: from a manifest to results, reports and advice.
 
 use host_experiment::{
-    Draft, ExecutedRun, Interrupt, Missing, Resumed, RunOptions, Settings, resume, run as begin,
+    Draft, ExecutedRun, Missing, Resumed, RunOptions, Settings, resume, run as begin,
 };
 use serde_json::json;
 
@@ -22,10 +22,10 @@ pub(crate) fn run(
 ) -> Result<Exit> {
     match (&arguments.resume, &arguments.manifest) {
         (Some(run), _) => {
-            let interrupt = listen(printer)?;
+            listen(settings, printer)?;
             let options = options(&arguments.options);
             let mut console = Console::new(printer);
-            match resume(run, &options, settings, &interrupt, &mut console)? {
+            match resume(run, &options, settings, &mut console)? {
                 Resumed::Executed(ran) => end(&ran, printer),
                 Resumed::Finished(folder) => {
                     warn_of_flaws(&folder.flaws()?, printer);
@@ -49,9 +49,9 @@ pub(crate) fn run_draft(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    let interrupt = listen(printer)?;
+    listen(settings, printer)?;
     let mut console = Console::new(printer);
-    let ran = begin(draft, &options(arguments), settings, &interrupt, &mut console)?;
+    let ran = begin(draft, &options(arguments), settings, &mut console)?;
     end(&ran, printer)
 }
 
@@ -60,9 +60,8 @@ fn options(arguments: &OptionsOfRuns) -> RunOptions {
 }
 
 /// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
-fn listen(printer: &Printer) -> Result<Interrupt> {
-    let interrupt = Interrupt::new();
-    let (asked, printer) = (interrupt.clone(), printer.clone());
+fn listen(settings: &Settings, printer: &Printer) -> Result<()> {
+    let (asked, printer) = (settings.interrupt.clone(), printer.clone());
     terminal::on_termination(move || {
         if asked.interrupt() {
             printer.status("Stopping", "what is in progress is given up; finished cases are kept");
@@ -70,8 +69,7 @@ fn listen(printer: &Printer) -> Result<Interrupt> {
             crate::exit::at_once(Exit::Interrupted);
         }
     })
-    .map_err(|error| Failure::new(Exit::Failure, "cannot listen for Ctrl-C").because(error))?;
-    Ok(interrupt)
+    .map_err(|error| Failure::new(Exit::Failure, "cannot listen for Ctrl-C").because(error))
 }
 
 /// Shows what a run came to.

@@ -151,6 +151,22 @@ fn a_slow_component_costs_a_process_its_time_once_a_day() {
 }
 
 #[test]
+fn compiling_that_is_cancelled_ends_and_is_no_fault_of_the_plugin() {
+    let place = Place::new(&slow_component(10_000));
+    let mut sandbox = place.sandbox(CompilerLimits::default());
+    let asked = Arc::new(AtomicBool::new(false));
+    let heeded = Arc::clone(&asked);
+    sandbox.heed(Cancel::when(move || heeded.load(Ordering::Relaxed)));
+    let start = Instant::now();
+    let mut stop = |_| asked.store(true, Ordering::Relaxed);
+    let error = sandbox.load_telling(&place.file(), &mut stop).expect_err("cancelled");
+    assert!(matches!(*error.kind, GuestErrorKind::Cancelled), "{error}");
+    assert!(start.elapsed() < CompilerLimits::default().time, "{:?}", start.elapsed());
+    let seen = place.sandbox(CompilerLimits::default()).look(&place.file());
+    assert_eq!(seen.expect("a plugin"), Seen::New(Kind::Metric), "nothing is remembered");
+}
+
+#[test]
 fn a_component_that_takes_much_memory_to_compile_costs_a_process() {
     let place = Place::new(&slow_component(10_000));
     let limits = CompilerLimits { memory_bytes: 400 << 20, ..CompilerLimits::default() };
