@@ -14,6 +14,9 @@ TARE_EXPORT const char *broken_way = BROKEN;
 /* The host's functions of the latest call of the entry point. */
 TARE_EXPORT const tare_host_api *broken_host = NULL;
 
+/* Whether this is the thread that opened the backend. */
+static _Thread_local int is_opener;
+
 static int way(const char *name) { return strcmp(broken_way, name) == 0; }
 static int way_begins(const char *name) { return strncmp(broken_way, name, strlen(name)) == 0; }
 
@@ -151,7 +154,7 @@ static tare_error *prepare(tare_prepare_args *args) {
 }
 
 static const int64_t shape[] = {2};
-static char a_tensor;
+static float a_tensor;
 
 #ifdef BROKEN_THROWS
 /* In C++: throws. */
@@ -162,12 +165,15 @@ static void broken_throw(void) {}
 
 static tare_error *run(tare_run_args *args) {
     if (way("run-throw")) broken_throw();
+    if (way("run-throw-on-threads") && !is_opener) broken_throw();
+    if (way("run-write-on-threads") && !is_opener) *(float *)(void *)args->inputs[0] = 1;
     if (!way("output-null")) args->outputs[0] = (tare_tensor *)(void *)&a_tensor;
     return NULL;
 }
 
 static tare_error *tensor_create(tare_tensor_create_args *args) {
     if (!way("tensor-null")) args->tensor = (tare_tensor *)(void *)&a_tensor;
+    if (way("run-write-on-threads")) args->tensor = calloc(1, sizeof a_tensor);
     return NULL;
 }
 
@@ -186,7 +192,8 @@ static tare_error *tensor_describe(tare_tensor_describe_args *args) {
 }
 
 static tare_error *tensor_read(tare_tensor_read_args *args) {
-    memset(args->view->data, 0, 2 * sizeof(float));
+    float *elements = args->view->data;
+    elements[0] = elements[1] = *(float *)(void *)args->tensor;
     return NULL;
 }
 
@@ -212,8 +219,12 @@ static tare_error *destroy(tare_destroy_args *args) {
     return NULL;
 }
 static const void *get_extension(tare_backend *backend, tare_string name) {
+    static const tare_threads threads = {sizeof threads};
     (void)backend;
-    (void)name;
+    if (name.length == strlen(TARE_EXTENSION_THREADS) &&
+        !memcmp(name.data, TARE_EXTENSION_THREADS, name.length)) {
+        return &threads;
+    }
     return NULL;
 }
 
@@ -226,6 +237,7 @@ const tare_backend_api *tare_backend_v1(const tare_host_api *host) {
     };
     /* A plugin may keep what it is given, and speak from a thread of its own when its table has been refused. */
     broken_host = host;
+    is_opener = 1;
     if (way("entry-crash")) abort();
     if (way("refuse")) {
         host->refuse(host->context, TARE_STRING("it needs ABI 1.7; update the host"));

@@ -60,17 +60,19 @@ pub(crate) fn with<C: Clock + Sync, T: Target<Error: Send>, R>(
             .map(|lane| {
                 let (sender, jobs) = channel();
                 let ready = ready.clone();
-                scope.spawn(move || {
+                let serve = move || {
                     let result = make(lane).map(|mut target| {
                         let _ = ready.send(Ok(()));
                         for job in jobs {
                             work(clock, job, &mut target);
                         }
+                        target.end();
                     });
                     if let Err(error) = result {
                         let _ = ready.send(Err(error));
                     }
-                });
+                };
+                scope.spawn(move || T::on_thread(serve));
                 sender
             })
             .collect::<Vec<_>>();

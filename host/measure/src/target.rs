@@ -30,6 +30,40 @@ pub trait Target {
     fn synchronise(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
+
+    /// Called once after the last batch, on the thread that ran it, when nothing is timed any more.
+    fn end(&mut self) {}
+
+    /// Does all work of a thread that has a target of its own, from making the target to its end.
+    fn on_thread<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
+}
+
+impl<T: Target> Target for &mut T {
+    type Error = T::Error;
+
+    #[inline]
+    fn run(&mut self) -> Result<(), T::Error> {
+        T::run(self)
+    }
+
+    #[inline]
+    fn enqueue(&mut self) -> Result<(), T::Error> {
+        T::enqueue(self)
+    }
+
+    fn synchronise(&mut self) -> Result<(), T::Error> {
+        T::synchronise(self)
+    }
+
+    fn end(&mut self) {
+        T::end(self);
+    }
+
+    fn on_thread<R>(work: impl FnOnce() -> R) -> R {
+        T::on_thread(work)
+    }
 }
 
 /// Starts batches back to back and waits for them together.

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use host_record::{ErrorCode, Failure, Phase};
-use plugin_api::client::{Call, Model, TensorData};
+use host_record::Phase;
+use plugin_api::client::{self, Call, Error, Model, TensorData};
 
 use crate::backend::BackendTarget;
 use crate::connection::Connection;
@@ -27,18 +27,26 @@ pub(crate) fn check(
     interval: Duration,
 ) -> Result<(), Stop> {
     for (index, call) in (0..).zip(target.calls()) {
-        if call.has_outputs() {
-            call.check_outputs().map_err(failure::backend(Phase::Measure))?;
-        }
         let batch = examples.batch(index)?;
-        if let Some(position) =
-            (0..batch.len()).find(|at| is_changed(model, call, &batch[*at], *at))
-        {
-            return Err(changed(model, position).into());
-        }
+        check_call(model, call, &batch).map_err(failure::backend(Phase::Measure))?;
         connection.progress(interval)?;
     }
     Ok(())
+}
+
+/// Checks a call that was made with this batch.
+///
+/// # Errors
+///
+/// If an output or an input is not as it must be.
+pub(crate) fn check_call(model: &Model, call: &Call, batch: &[TensorData]) -> Result<(), Error> {
+    if call.has_outputs() {
+        call.check_outputs()?;
+    }
+    match (0..batch.len()).find(|at| is_changed(model, call, &batch[*at], *at)) {
+        Some(position) => Err(changed(model, position)),
+        None => Ok(()),
+    }
 }
 
 /// Returns whether an input on the device differs from what was put there. One that cannot be read back is not judged.
@@ -52,12 +60,11 @@ fn is_changed(model: &Model, call: &Call, original: &TensorData, position: usize
     anew.is_ok_and(|anew| anew != found)
 }
 
-fn changed(model: &Model, position: usize) -> Failure {
+fn changed(model: &Model, position: usize) -> Error {
     let name = model.info().inputs.get(position).map_or("", |info| &info.name);
-    Failure::Backend {
-        phase: Phase::Measure,
-        call: "run".into(),
-        code: ErrorCode::Contract,
+    Error {
+        call: "run",
+        code: client::ErrorCode::Contract,
         message: format!(
             "wrote to input {position} (`{name}`): after measuring, it no longer has the elements that it was \
              given. Later runs had other inputs than the first; a backend must copy what it changes"

@@ -12,6 +12,7 @@ use host_statistics::median;
 use plugin_api::abi;
 use plugin_api::client::{Backend, DeviceReading, DeviceStateReader};
 
+use crate::exceptions;
 use crate::surroundings::{not_offered, refused};
 
 /// Number of samples that are kept, three hours of ten a second. Later ones are dropped.
@@ -46,8 +47,10 @@ pub(crate) fn start<'scope, 'env>(
     let (stop, stopped) = channel();
     let thread = std::thread::Builder::new().name("device-state".into());
     let thread = thread.spawn_scoped(scope, move || {
-        read_states(clock, &reader, period, || {
-            stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout)
+        exceptions::end_search_above(|| {
+            read_states(clock, &reader, period, || {
+                stopped.recv_timeout(period) == Err(RecvTimeoutError::Timeout)
+            })
         })
     });
     let thread =

@@ -3,73 +3,114 @@ Exceptions that leave a plugin's functions.
 
 A backend in C++ that lets an exception out breaks the ABI's rules, and nothing can go on. The C++ library would print
 the exception's text and abort if it found nobody who could catch it. Rust's `main` looks to it like somebody who could,
-and aborts without the text. So this thread's work is called by a function without unwind tables: there the search
-ends, and the text is printed. Threads of clients, and a thread that is sampled beside, still end at Rust's own.
+and aborts without the text; so does the start of each of Rust's threads. So every thread that calls a plugin does its work
+below a function without unwind tables: there the search ends, and the text is printed.
 
 Rust's own panics cannot pass it either. The worker does not survive one, so its hook ends the process.
 */
 
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::Once;
+
 use crate::platform;
 
+/// Defines `tare_end_of_search`, which calls its first argument with its second, without unwind tables.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+macro_rules! end_of_search {
+    ($($instruction:literal),* $(,)?) => {
+        std::arch::global_asm!(
+            ".pushsection .text.tare_end_of_search,\"ax\",@progbits",
+            ".globl tare_end_of_search",
+            ".hidden tare_end_of_search",
+            ".type tare_end_of_search, @function",
+            "tare_end_of_search:",
+            $($instruction,)*
+            ".size tare_end_of_search, . - tare_end_of_search",
+            ".popsection",
+        );
+    };
+}
+
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-std::arch::global_asm!(
-    ".pushsection .text.tare_end_of_search,\"ax\",@progbits",
-    ".globl tare_end_of_search",
-    ".hidden tare_end_of_search",
-    ".type tare_end_of_search, @function",
-    "tare_end_of_search:",
+end_of_search!(
     "push rbp",
     "mov rbp, rsp",
-    "call rdi",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "call rax",
     "pop rbp",
     "ret",
-    ".size tare_end_of_search, . - tare_end_of_search",
-    ".popsection",
 );
 
 #[cfg(all(target_os = "linux", target_arch = "aarch64"))]
-std::arch::global_asm!(
-    ".pushsection .text.tare_end_of_search,\"ax\",@progbits",
-    ".globl tare_end_of_search",
-    ".hidden tare_end_of_search",
-    ".type tare_end_of_search, @function",
-    "tare_end_of_search:",
+end_of_search!(
     "stp x29, x30, [sp, #-16]!",
     "mov x29, sp",
-    "blr x0",
+    "mov x9, x0",
+    "mov x0, x1",
+    "blr x9",
     "ldp x29, x30, [sp], #16",
     "ret",
-    ".size tare_end_of_search, . - tare_end_of_search",
-    ".popsection",
 );
 
 /// Exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
-/// Does the work of the process, which ends with it, so that exceptions find nobody who could catch them.
-pub(crate) fn end_search_above(work: extern "C-unwind" fn()) {
-    let report = std::panic::take_hook();
-    let this = std::thread::current().id();
-    std::panic::set_hook(Box::new(move |panic| {
-        report(panic);
-        if std::thread::current().id() == this {
-            platform::end(PANICKED);
-        }
-    }));
-    call(work);
+thread_local! {
+    /// Whether this thread is below the end of a search.
+    static IS_BELOW: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does work of this thread so that exceptions find nobody who could catch them. If it panics, the process ends.
+pub(crate) fn end_search_above<R>(work: impl FnOnce() -> R) -> R {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            report(panic);
+            if IS_BELOW.get() {
+                platform::end(PANICKED);
+            }
+        }));
+    });
+    let mut job = Job { work: Some(work), result: None };
+    let was_below = IS_BELOW.replace(true);
+    call(job_of(&job), (&raw mut job).cast());
+    IS_BELOW.set(was_below);
+    job.result.expect("the job was done")
+}
+
+/// Work, and later its result.
+struct Job<F, R> {
+    work: Option<F>,
+    result: Option<R>,
+}
+
+type Work = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// Returns the function that does a job of this type.
+fn job_of<F: FnOnce() -> R, R>(_: &Job<F, R>) -> Work {
+    unsafe extern "C-unwind" fn work<F: FnOnce() -> R, R>(job: *mut c_void) {
+        // SAFETY: it is the job of this type that `end_search_above` holds meanwhile.
+        let job = unsafe { &mut *job.cast::<Job<F, R>>() };
+        job.result = job.work.take().map(|work| work());
+    }
+    work::<F, R>
 }
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn call(work: extern "C-unwind" fn()) {
-    unsafe extern "C" {
-        /// Calls `work`, as the C calling convention has it.
-        fn tare_end_of_search(work: extern "C-unwind" fn());
+fn call(work: Work, job: *mut c_void) {
+    unsafe extern "C-unwind" {
+        /// Calls `work` with `job`, as the C calling convention has it.
+        fn tare_end_of_search(work: Work, job: *mut c_void);
     }
     // SAFETY: it calls what it is given and returns. A panic does not pass it: the hook ends the process first.
-    unsafe { tare_end_of_search(work) }
+    unsafe { tare_end_of_search(work, job) }
 }
 
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-fn call(work: extern "C-unwind" fn()) {
-    work();
+fn call(work: Work, job: *mut c_void) {
+    // SAFETY: the job is of the function's type.
+    unsafe { work(job) }
 }

@@ -71,7 +71,7 @@ const REQUEST_LIMIT: u64 = 16 << 20;
 /// Ends without running destructors and exit handlers of the plugin's libraries: the case is over, and a
 /// crash or hang in them would only cost time.
 pub fn serve() -> ! {
-    extern "C-unwind" fn work() {
+    fn work() {
         serve_request()
     }
     exceptions::end_search_above(work);

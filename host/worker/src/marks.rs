@@ -113,7 +113,7 @@ impl<'a, T: BorrowMut<BackendTarget>> MarkedTarget<'a, T> {
     }
 }
 
-impl<T: BorrowMut<BackendTarget>> Target for MarkedTarget<'_, T> {
+impl<T: BorrowMut<BackendTarget> + Target> Target for MarkedTarget<'_, T> {
     type Error = Error;
 
     fn run(&mut self) -> Result<(), Error> {
@@ -140,6 +140,14 @@ impl<T: BorrowMut<BackendTarget>> Target for MarkedTarget<'_, T> {
 
     fn synchronise(&mut self) -> Result<(), Error> {
         self.target.borrow_mut().synchronise()
+    }
+
+    fn end(&mut self) {
+        self.target.end();
+    }
+
+    fn on_thread<R>(work: impl FnOnce() -> R) -> R {
+        T::on_thread(work)
     }
 }
 

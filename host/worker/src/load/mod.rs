@@ -16,6 +16,7 @@ use host_record::{
 };
 
 use crate::device_state::{self, Sampler};
+use crate::exceptions;
 use crate::failure::{self, Stop};
 use crate::overseer;
 use crate::stalls::FirstClient;
@@ -153,12 +154,13 @@ impl Load<'_> {
             warnings.extend(output.map(Warning::from));
             Ok::<_, Stop>((summary, after, (conditions, warnings), readings))
         };
-        // A scope would catch what leaves a backend, so there is one only if it is needed.
         let (summary, after, surroundings, device) = match settings.device_sampling_ns {
             None => timed(None),
             Some(period) => std::thread::scope(|scope| {
                 let period = Duration::from_nanos(period);
-                timed(Some(device_state::start(scope, clock, backend, device, period)))
+                let sampler = device_state::start(scope, clock, backend, device, period);
+                // A scope catches what leaves a backend.
+                exceptions::end_search_above(|| timed(Some(sampler)))
             }),
         }?;
         let verdict = self.judge(&summary, &sink, search.as_ref());

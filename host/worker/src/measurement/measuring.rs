@@ -73,7 +73,9 @@ pub(super) fn measure<'a>(
                     meter.with_crew(lanes, |lane| targets.marked(lane, clock, log(lane)), run)
                 }
             };
-            measured.map_err(failure::backend(Phase::Prepare))?
+            let measured = measured.map_err(failure::backend(Phase::Prepare))?;
+            targets.check()?;
+            measured
         }
     }?;
     // Before the outputs are collected, which needs memory of its own.

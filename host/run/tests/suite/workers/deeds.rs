@@ -213,6 +213,44 @@ fn compile_throwing(folder: &TempDir, source: &str, beside: &[&str]) -> PathBuf 
     library
 }
 
+/// Returns a case of a broken backend, with two clients.
+fn broken_with_clients(library: &Path) -> CaseSpec {
+    let mut broken = case("0", library, library);
+    broken.key.device = "broken:0".into();
+    broken.key.scenario = Scenario::ClosedLoop;
+    broken.key.clients = Some(2);
+    broken
+}
+
+#[test]
+fn inputs_of_clients_that_are_written_to_fail_the_case() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flags = ["-DBROKEN=\"run-write-on-threads\"", "-x", "c", "broken.c"];
+    let library = compile_throwing(&folder, "", &flags);
+    match failure(&runner(), broken_with_clients(&library)).0 {
+        Failure::Backend { phase: Phase::Measure, code: ErrorCode::Contract, message, .. } => {
+            assert!(message.starts_with("wrote to input 0 (`"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_text_of_an_exception_of_a_client_is_in_the_failure() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = "#include <stdexcept>\nextern \"C\" void broken_throw(void) { throw \
+               std::runtime_error(\"one client too many\"); }";
+    let flags = ["-DBROKEN=\"run-throw-on-threads\"", "-DBROKEN_THROWS", "-x", "c", "broken.c"];
+    let library = compile_throwing(&folder, run, &flags);
+    let (failed, record, _) = failure(&runner(), broken_with_clients(&library));
+    let text = failed.to_string();
+    assert!(
+        text.contains("terminate called") && text.ends_with("what():  one client too many"),
+        "{text}\n{}",
+        record.standard_error
+    );
+}
+
 /// A backend in C++ that lets an exception out.
 #[test]
 fn the_text_of_an_exception_is_in_the_failure() {
