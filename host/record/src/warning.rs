@@ -47,6 +47,8 @@ names! {
         Stalls = "stalls",
         /// `run` returned before the work was done, so latencies do not contain it.
         ReturnedEarly = "returned-early",
+        /// Runs outside the measurement took another time than those within it.
+        PassesDisagree = "passes-disagree",
         /// The backend reported figures that cannot be, which are refused.
         Impossible = "impossible",
         /// Operators ran elsewhere than on the requested device.
@@ -229,6 +231,17 @@ pub enum Doubt {
         output_ns: u64,
         /// Longest time to read the output once more.
         copy_ns: u64,
+    },
+    /// Every run outside the measurement was much faster than the median within it, or every one much slower.
+    PassesDisagree {
+        /// Median latency of the measured queries.
+        measured_ns: f64,
+        /// Number of runs outside, made one by one between runs that the device timed.
+        runs: u64,
+        /// Fastest of them.
+        least_ns: f64,
+        /// Slowest of them.
+        greatest_ns: f64,
     },
     /// The backend reported an impossible figure.
     Impossible {
@@ -535,6 +548,7 @@ impl Doubt {
             Self::Bimodal { .. } => WarningKind::Bimodal,
             Self::Stalls { .. } => WarningKind::Stalls,
             Self::ReturnedEarly { .. } => WarningKind::ReturnedEarly,
+            Self::PassesDisagree { .. } => WarningKind::PassesDisagree,
             Self::Impossible { .. } => WarningKind::Impossible,
             Self::FellBack { .. } => WarningKind::FellBack,
             Self::NotANumber { .. } => WarningKind::NotANumber,
@@ -578,6 +592,9 @@ impl Doubt {
             Self::Bimodal { fast_ns, slow_ns, .. } => slow_ns as f64 / (fast_ns as f64).max(1.0),
             Self::Stalls { time_ratio, .. } => time_ratio,
             Self::ReturnedEarly { run_ns, output_ns, .. } => missing(run_ns, output_ns),
+            Self::PassesDisagree { measured_ns, least_ns, greatest_ns, .. } => {
+                (measured_ns / least_ns).max(greatest_ns / measured_ns)
+            }
             Self::FellBack { ref fallback } => fallback.time_ratio(),
             Self::NotANumber { nan_values, values, .. } => nan_values as f64 / values as f64,
             Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
@@ -798,6 +815,14 @@ impl fmt::Display for Doubt {
                 time(*run_ns as f64),
                 time(*output_ns as f64),
                 time(*copy_ns as f64)
+            ),
+            Self::PassesDisagree { measured_ns, runs, least_ns, greatest_ns } => write!(
+                formatter,
+                "the same query took {} in the measurement (median), and {} to {} in {} outside it",
+                time(*measured_ns),
+                time(*least_ns),
+                time(*greatest_ns),
+                count(*runs, "run", "runs")
             ),
             Self::Impossible { gap } => {
                 write!(formatter, "an impossible figure from the backend was rejected: {gap}")
@@ -1145,6 +1170,16 @@ mod tests {
                 Doubt::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
                 "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
                  latencies miss part of the work",
+            ),
+            (
+                Doubt::PassesDisagree {
+                    measured_ns: 3_250_000.0,
+                    runs: 10,
+                    least_ns: 1_990_000.0,
+                    greatest_ns: 2_040_000.0,
+                },
+                "the same query took 3.25 ms in the measurement (median), and 1.99 ms to 2.04 ms in 10 runs \
+                 outside it",
             ),
             (
                 Doubt::Impossible { gap: gap() },

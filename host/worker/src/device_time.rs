@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock};
-use host_record::{Breach, DeviceTime, Gap, Impossible};
+use host_record::{Breach, DeviceTime, Doubt, Gap, Impossible};
 use host_statistics::median;
 use plugin_api::client::{Error, Model, Session, TensorData};
 
@@ -86,6 +86,24 @@ pub(crate) fn unsynchronised(pairs: &[Pair]) -> Option<Breach> {
         .then_some(Breach::Unsynchronised { run_ns: plain, device_ns: device })
 }
 
+/// Returns a doubt if no plain run took about as long as a measured query did: all were faster than it, or slower, by more
+/// than a quarter. Fewer than three runs are not judged.
+pub(crate) fn disagreement(pairs: &[Pair], measured_ns: f64) -> Option<Doubt> {
+    const LEAST_RUNS: usize = 3;
+    const RATIO: f64 = 1.25;
+
+    let least_ns = pairs.iter().map(|pair| pair.plain).min()? as f64;
+    let greatest_ns = pairs.iter().map(|pair| pair.plain).max()? as f64;
+    let runs = pairs.len() as u64;
+    let disagree = measured_ns > RATIO * greatest_ns || RATIO * measured_ns < least_ns;
+    (pairs.len() >= LEAST_RUNS && disagree).then_some(Doubt::PassesDisagree {
+        measured_ns,
+        runs,
+        least_ns,
+        greatest_ns,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +132,23 @@ mod tests {
         );
         assert_eq!(unsynchronised(&pairs(&[(2_000, 15_000, 16_000)])), None);
         assert_eq!(unsynchronised(&[]), None);
+    }
+
+    #[test]
+    fn runs_that_all_differ_from_the_measured_ones_are_doubtful() {
+        let runs = pairs(&[(1_990, 900, 1_995), (2_000, 900, 2_005), (2_040, 900, 2_045)]);
+        let doubt = |measured_ns| {
+            let (least_ns, greatest_ns) = (1_990.0, 2_040.0);
+            Some(Doubt::PassesDisagree { measured_ns, runs: 3, least_ns, greatest_ns })
+        };
+        assert_eq!(disagreement(&runs, 3_250.0), doubt(3_250.0));
+        assert_eq!(disagreement(&runs, 1_500.0), doubt(1_500.0));
+        assert_eq!(disagreement(&runs, 2_500.0), None);
+        assert_eq!(disagreement(&runs, 1_600.0), None);
+        // One run as slow as the measured queries is enough to believe them.
+        let mixed = pairs(&[(1_990, 900, 1_995), (2_000, 900, 2_005), (3_000, 900, 3_005)]);
+        assert_eq!(disagreement(&mixed, 3_250.0), None);
+        assert_eq!(disagreement(&runs[..2], 3_250.0), None);
     }
 
     #[test]

@@ -28,6 +28,7 @@ const WARNINGS: &str = r#"
 {"kind":"bimodal","fast-ratio":0.7,"fast-ns":1020000,"slow-ns":2030000}
 {"kind":"stalls","every-queries":5.6,"stalled-ns":10100000.0,"typical-ns":1020000.0,"time-ratio":0.31,"clients":1,"since-begun":false}
 {"kind":"returned-early","run-ns":900,"output-ns":2000000,"copy-ns":3000}
+{"kind":"passes-disagree","measured-ns":3250000.0,"runs":10,"least-ns":1990000.0,"greatest-ns":2040000.0}
 {"kind":"impossible","gap":{"kind":"not-measured","cause":"thread-panicked"}}
 {"kind":"fell-back","fallback":{"requested":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
 {"kind":"not-a-number","output":"y","nan-values":1,"values":2}
@@ -176,12 +177,12 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     made-up · digits · cpu · cpu:0 · fp32
 
     batch  scenario        p50   p99  throughput  !
-        1  single-stream  1 ms  2 ms      1234/s  invalid 30
-        1  offline        2 ms  2 ms      1234/s  invalid 30
-        2  single-stream  3 ms  2 ms      1234/s  invalid 30
-        2  offline        4 ms  2 ms      1234/s  invalid 30
-        4  single-stream  5 ms   gap      1234/s  invalid 30
-        4  offline        6 ms   gap      1234/s  invalid 30
+        1  single-stream  1 ms  2 ms      1234/s  invalid 31
+        1  offline        2 ms  2 ms      1234/s  invalid 31
+        2  single-stream  3 ms  2 ms      1234/s  invalid 31
+        2  offline        4 ms  2 ms      1234/s  invalid 31
+        4  single-stream  5 ms   gap      1234/s  invalid 31
+        4  offline        6 ms   gap      1234/s  invalid 31
 
     gap  p99 (2 cases): 80 queries, and p99 needs 368
     invalid  6 cases: 9 of 100 queries exceeded the latency limit; at most 1 may
@@ -193,12 +194,12 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     warning  clock-too-coarse (6 cases): a query takes 150 ns, but the clock's resolution is only 20 ns
     warning  no-steady-state (6 cases): no steady state after a warm-up of 500 queries in 3 s (too few …
     warning  drift (6 cases): p50 rose 7.5 % (1.20 → 1.29 ms) from the first to the last third of the …
-    warning  warming-up (6 cases): the first 200 of 1000 measured queries took 1.52 ms, the others 1.0 …
-    and slowed-down (6 cases), bimodal (6 cases), stalls (6 cases), returned-early (6 cases), impossible
-    (6 cases), fell-back (6 cases), not-a-number (6 cases), output-written (6 cases), processes-left (6
-    cases), machine-busy (6 cases), oversubscribed (6 cases), preempted (6 cases), clock-slow (6 cases),
-    throttled (6 cases), frequency-changed (6 cases), page-faults (6 cases), not-as-asked (6 cases),
-    device-not-sampled (6 cases), outputs-not-collected (6 cases), file-lost (6 cases)
+    and warming-up (6 cases), slowed-down (6 cases), bimodal (6 cases), stalls (6 cases), returned-early
+    (6 cases), passes-disagree (6 cases), impossible (6 cases), fell-back (6 cases), not-a-number (6
+    cases), output-written (6 cases), processes-left (6 cases), machine-busy (6 cases), oversubscribed
+    (6 cases), preempted (6 cases), clock-slow (6 cases), throttled (6 cases), frequency-changed (6
+    cases), page-faults (6 cases), not-as-asked (6 cases), device-not-sampled (6 cases),
+    outputs-not-collected (6 cases), file-lost (6 cases)
 
     hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
     configurations could be compared, both disturbed)

@@ -3,8 +3,8 @@
 use host_machine::Machine;
 use host_record::{
     AllocatorUse, ClockFacts, Conditions, DeviceSample, Doubt, Gap, GapKind, InvalidReason, Limit,
-    Pace, Phase, Placement, PlacementRule, ProfiledOperator, RateSearch, Timings, Verdict,
-    WarmUpFacts, Warning,
+    Pace, Phase, Placement, PlacementRule, ProfiledOperator, RateSearch, Scenario, Timings,
+    Verdict, WarmUpFacts, Warning,
 };
 use host_statistics::median;
 use plugin_api::client::{Session, TensorData};
@@ -112,7 +112,7 @@ pub(super) fn examine(
     let mut findings = Findings { conditions, warnings, verdict };
     context.connection.enter(Phase::Stages)?;
     let first_batch = subject.examples.batch(0)?;
-    time_parts(context, &subject, &session, &first_batch, &mut findings);
+    time_parts(context, &subject, &session, &first_batch, typical_ns, &mut findings);
     let operators = match case.process {
         0 => profile(context, &subject, &session, &first_batch, &mut findings)?,
         _ => Vec::new(),
@@ -176,6 +176,7 @@ fn time_parts(
     subject: &Subject,
     session: &Session,
     batch: &[TensorData],
+    typical_ns: f64,
     findings: &mut Findings,
 ) {
     let Findings { conditions, warnings, verdict } = findings;
@@ -183,6 +184,10 @@ fn time_parts(
     let pairs = device_time::pairs(context.clock, &subject.model, session, batch);
     let unsynchronised = pairs.iter().find_map(|pairs| device_time::unsynchronised(pairs));
     verdict.reasons.extend(unsynchronised.map(InvalidReason::from));
+    // In other scenarios a query waits for others, or is many runs.
+    if let (Scenario::SingleStream, Ok(pairs)) = (context.case.key.scenario, &pairs) {
+        warnings.extend(device_time::disagreement(pairs, typical_ns).map(Warning::from));
+    }
     conditions.device_time = Some(pairs.map(|pairs| device_time::summary(&pairs)));
     warnings.extend(impossible(conditions));
 }
