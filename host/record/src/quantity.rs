@@ -689,6 +689,16 @@ pub const QUANTITIES: &[Quantity] = &[
         metric: None,
     },
     Quantity {
+        id: "queries-per-run",
+        unit: "1",
+        direction: Neutral,
+        heading: "queries in a run",
+        group: Group::Load,
+        definition: "most queries of an open loop that one run of the model served: always 1, since queries that wait are not batched",
+        source: Whole(|record| plain(record.pace().map(|_| 1))),
+        metric: None,
+    },
+    Quantity {
         id: "unserved",
         unit: "1",
         direction: Lower,
