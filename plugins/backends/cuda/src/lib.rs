@@ -2,8 +2,8 @@
 NVIDIA GPUs, through ONNX Runtime's CUDA and TensorRT providers.
 
 Devices are found through NVML, which comes with the driver, and are named `cuda:N` with NVML's
-numbers. Tensors live on the device, and everything is queued on the plugin's stream, so that
-copying, queueing, computing and waiting can be timed separately. The README lists options,
+numbers. Tensors live on the device, and everything is queued on the plugin's streams, one for each session, so that
+copying, queueing, computing and waiting can be timed separately, and several clients are served at once. The README lists options,
 measurements and traps.
 */
 
@@ -23,7 +23,7 @@ use plugin_api::abi;
 use plugin_api::backend::{
     Backend, Description, Device, DeviceEnergy, DeviceMemory, DeviceReading, DeviceState, Error,
     ErrorCode, Host, LoadRequest, MemoryUse, Result, allocator, device_energy, device_memory,
-    device_state, device_timer, profile,
+    device_state, device_timer, profile, threads,
 };
 
 use memory::Baseline;
@@ -57,6 +57,7 @@ impl Backend for CudaBackend {
             abi::DEVICE_MEMORY,
             abi::DEVICE_STATE,
             abi::DEVICE_TIMER,
+            abi::EXTENSION_THREADS,
             abi::PROFILE,
         ];
         description("cuda", env!("CARGO_PKG_VERSION"), &extensions)
@@ -69,6 +70,7 @@ impl Backend for CudaBackend {
             abi::DEVICE_MEMORY => Some(device_memory::<Self>()),
             abi::DEVICE_STATE => Some(device_state::<Self>()),
             abi::DEVICE_TIMER => Some(device_timer::<Self>()),
+            abi::EXTENSION_THREADS => Some(threads::<Self>()),
             abi::PROFILE => Some(profile::<Self>()),
             _ => None,
         }

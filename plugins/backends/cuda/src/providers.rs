@@ -5,25 +5,28 @@ use std::sync::Arc;
 use engine_onnxruntime::ort::ep::{self, ArbitrarilyConfigurableExecutionProvider};
 use engine_onnxruntime::ort::session::builder::SessionBuilder;
 use engine_onnxruntime::{
-    Accelerator, GpuRuntime, Provider, ProviderOptions, ReservedOptions, ort,
+    Accelerator, GpuRuntime, Provider, ProviderOptions, ReservedOptions, ort, runtime_folder,
 };
+use plugin_api::backend::{Error, ErrorCode, Result};
 
+use crate::CUDA;
 use crate::nvml::Gpu;
 
 /// Options that this backend sets itself, for either provider.
 pub(crate) const TAKEN: &ReservedOptions = &[
     ("device_id", "`device` of the backend"),
     ("enable_cuda_graph", "the option `cuda-graph`"),
-    ("has_user_compute_stream", "the backend, which computes on a stream of its own"),
+    ("has_user_compute_stream", "the backend, which computes on streams of its own"),
     ("trt_bf16_enable", "`precision` of the matrix"),
     ("trt_cuda_graph_enable", "the option `cuda-graph`"),
     ("trt_fp16_enable", "`precision` of the matrix"),
     ("trt_int8_enable", "`precision` of the matrix"),
     ("use_tf32", "the option `tf32`"),
-    ("user_compute_stream", "the backend, which computes on a stream of its own"),
+    ("user_compute_stream", "the backend, which computes on streams of its own"),
 ];
 
 /// State that both providers share.
+#[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) gpu: Gpu,
     pub(crate) runtime: Arc<GpuRuntime>,
@@ -49,7 +52,18 @@ impl Common {
         self.runtime.clone()
     }
 
-    /// Returns the CUDA provider, on the plugin's stream.
+    /// Returns the same with a stream of its own.
+    fn beside(&self) -> Result<Self> {
+        if self.graph {
+            let message = "`cuda-graph` cannot be used with several clients: while one captures a graph, CUDA \
+                           refuses calls of the others";
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
+        let runtime = GpuRuntime::open(CUDA, runtime_folder(), self.gpu.ordinal)?;
+        Ok(Self { runtime: Arc::new(runtime), ..self.clone() })
+    }
+
+    /// Returns the CUDA provider, on this stream.
     fn cuda(&self, options: &ProviderOptions) -> ep::ExecutionProviderDispatch {
         let cuda = options
             .iter()
@@ -91,6 +105,10 @@ impl Provider for Cuda {
         options: &ProviderOptions,
     ) -> ort::Result<SessionBuilder> {
         Ok(builder.with_execution_providers([self.0.cuda(options)])?)
+    }
+
+    fn beside(&self) -> Result<Option<Box<dyn Provider>>> {
+        Ok(Some(Box::new(Self(self.0.beside()?))))
     }
 
     fn accelerator(&self) -> Option<Arc<dyn Accelerator>> {
@@ -146,6 +164,10 @@ impl Provider for TensorRt {
 
     fn specialises(&self) -> bool {
         true
+    }
+
+    fn beside(&self) -> Result<Option<Box<dyn Provider>>> {
+        Ok(Some(Box::new(Self(self.0.beside()?))))
     }
 
     fn accelerator(&self) -> Option<Arc<dyn Accelerator>> {

@@ -87,6 +87,17 @@ impl OrtModel {
     }
 }
 
+impl OrtModel {
+    /// Returns whether the model is prepared already, so that another session may run beside that one.
+    fn is_in_use(&self) -> bool {
+        match &self.session {
+            // The model itself has one of them.
+            Some(session) => Arc::strong_count(session) > 1,
+            None => Arc::strong_count(&self.source) > 1,
+        }
+    }
+}
+
 impl Model for OrtModel {
     type Tensor = OrtTensor;
     type Session = OrtSession;
@@ -101,9 +112,11 @@ impl Model for OrtModel {
         source.check_axes(request.shapes)?;
         let sizes = source.named_sizes(request.shapes);
         let purpose = Purpose { precision: request.precision.into(), sizes };
-        let made = match &self.session {
-            Some(session) => Arc::clone(session),
-            None => Arc::new(source.make(&purpose, None)?),
+        let beside = if self.is_in_use() { source.beside()? } else { None };
+        let made = match (beside, &self.session) {
+            (Some(source), _) => Arc::new(source.make(&purpose, None)?),
+            (None, Some(session)) => Arc::clone(session),
+            (None, None) => Arc::new(source.make(&purpose, None)?),
         };
         OrtSession::new(made, purpose, request.shapes)
     }
@@ -120,6 +133,21 @@ impl Source {
 
     pub(crate) fn accelerator(&self) -> Option<&Arc<dyn Accelerator>> {
         self.accelerator.as_ref()
+    }
+
+    /// Returns the same with a queue of its own, if the provider wants that for sessions that run side by side.
+    fn beside(&self) -> Result<Option<Arc<Self>>> {
+        let Some(provider) = self.provider.beside()? else { return Ok(None) };
+        Ok(Some(Arc::new(Self {
+            library: self.library,
+            path: self.path.clone(),
+            precision: self.precision,
+            info: self.info.clone(),
+            accelerator: provider.accelerator(),
+            provider,
+            common: self.common.clone(),
+            threads: self.threads,
+        })))
     }
 
     fn check_precision(&self, asked: &str) -> Result<()> {

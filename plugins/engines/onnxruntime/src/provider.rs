@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ort::AsPointer;
 use ort::session::builder::SessionBuilder;
+use plugin_api::backend::Result;
 
 use crate::Accelerator;
 
@@ -56,6 +57,16 @@ pub trait Provider: Send + Sync + 'static {
     /// refusing.
     fn axes(&self) -> RangeInclusive<i64> {
         0..=i64::MAX
+    }
+
+    /// Returns the same provider with a queue of its own, for a session that runs beside others; `None` if sessions can
+    /// share what this one has.
+    ///
+    /// # Errors
+    ///
+    /// If sessions cannot run side by side, or the device gives no more queues.
+    fn beside(&self) -> Result<Option<Box<dyn Provider>>> {
+        Ok(None)
     }
 
     /// Returns the device's memory and queue, if tensors live there. Without it tensors live in the
