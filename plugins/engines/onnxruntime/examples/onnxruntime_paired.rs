@@ -1,23 +1,26 @@
-//! A bare loop over ONNX Runtime's C API, for comparison: a case with this engine should measure the
-//! runtime's own time.
+//! A plugin through the tool's own loop, and a bare loop over ONNX Runtime's C API, in one process: both should measure
+//! the runtime's own time.
 //!
-//!     bare LIBRARY MODEL THREADS SECONDS INPUT …
+//!     onnxruntime_paired FIRST PLUGIN LIBRARY MODEL THREADS SECONDS INPUT …
 //!
-//! An input is `name:f32:1x3x224x224` or `name:i64:1x128`; it is filled with numbers from a fixed seed.
-//! Settings are the engine's defaults: all optimisations, no spinning. One output, `logits`, is
-//! made in the first run and reused by the others. Prints one line of JSON with the latencies.
+//! FIRST is `ours` or `bare`: the side that is prepared first, because two copies of a large model in one process are not
+//! equally fast. An input is `name:f32:1x3x224x224` or `name:i64:1x128`; it is filled with numbers from a fixed seed.
+//! Settings are the engine's defaults: all optimisations, no spinning. One output, `logits`, is made in the first run and
+//! reused by the others. `TARE_RUNTIME` must name LIBRARY too, for the plugin.
+
+#[path = "../../../../tests/paired/turns.rs"]
+mod turns;
 
 use std::ffi::{CString, c_void};
+use std::path::Path;
 use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ort::AsPointer;
 use ort::session::Session;
 use ort::session::builder::GraphOptimizationLevel;
 use ort::sys::{ONNXTensorElementDataType as ElementType, OrtMemoryInfo, OrtValue};
-
-/// Untimed, so that everything is allocated and warm.
-const WARM_UP: Duration = Duration::from_millis(500);
+use plugin_api::client::{DataType, LoadRequest, TensorView};
 
 struct Input {
     name: CString,
@@ -83,14 +86,54 @@ impl Input {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the answer")]
+impl Input {
+    fn name(&self) -> &str {
+        self.name.to_str().expect("it was a text")
+    }
+
+    /// Returns a view of the data.
+    fn view(&self) -> TensorView<'_> {
+        let (dtype, bytes) = match &self.data {
+            // SAFETY: any number may be read as bytes.
+            Data::Floats(values) => (DataType::F32, unsafe { values.align_to::<u8>() }.1),
+            // SAFETY: the same.
+            Data::Integers(values) => (DataType::I64, unsafe { values.align_to::<u8>() }.1),
+        };
+        TensorView { dtype, shape: &self.shape, strides: None, bytes }
+    }
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [library, model, threads, seconds, inputs @ ..] = arguments.as_slice() else {
-        panic!("usage: bare LIBRARY MODEL THREADS SECONDS INPUT …");
+    let [first, plugin, library, model, threads, seconds, inputs @ ..] = arguments.as_slice()
+    else {
+        panic!("usage: onnxruntime_paired FIRST PLUGIN LIBRARY MODEL THREADS SECONDS INPUT …");
     };
-    let threads: usize = threads.parse().expect("a number of threads");
+    let threads: u32 = threads.parse().expect("a number of threads");
     let duration = Duration::from_secs_f64(seconds.parse().expect("a number of seconds"));
+    let inputs = || -> Vec<Input> {
+        inputs.iter().map(|text| Input::parse(text).expect("an input")).collect()
+    };
+    let backend = host_worker::open(Path::new(plugin)).expect("a plugin");
+    let ours = || {
+        let options = [("engine", "onnxruntime")];
+        let request =
+            LoadRequest { path: model, device: "cpu:0", threads: Some(threads), options: &options };
+        let inputs = inputs();
+        let shapes: Vec<_> = inputs.iter().map(|input| input.shape.clone()).collect();
+        turns::prepare(&backend, &request, &shapes, |model| {
+            let names = model.info().inputs.iter().map(|info| &*info.name);
+            assert!(names.eq(inputs.iter().map(Input::name)), "inputs in the model's order");
+            inputs.iter().map(|input| model.tensor(input.view()).expect("a tensor")).collect()
+        })
+    };
+    let early = (first == "ours").then(ours);
+    let bare = bare(library, model, threads as usize, inputs());
+    turns::compare(early.unwrap_or_else(ours), bare, duration);
+}
+
+/// Returns a function that runs the model by ONNX Runtime's C API. Nothing of it is freed.
+fn bare(library: &str, model: &str, threads: usize, inputs: Vec<Input>) -> impl FnMut() {
     let environment = ort::init_from(library)
         .expect("the library")
         .with_telemetry(false)
@@ -114,14 +157,13 @@ fn main() {
         )
     };
     assert!(status.0.is_null(), "describing memory");
-    let mut inputs: Vec<Input> =
-        inputs.iter().map(|text| Input::parse(text).expect("an input")).collect();
+    let inputs: &mut [Input] = inputs.leak();
     let values: Vec<*const OrtValue> =
         inputs.iter_mut().map(|input| input.value(memory).cast_const()).collect();
     let names: Vec<_> = inputs.iter().map(|input| input.name.as_ptr()).collect();
     let output = c"logits".as_ptr();
     let mut result: *mut OrtValue = ptr::null_mut();
-    let mut run = || {
+    move || {
         // SAFETY: session, names and values are valid and as many as said.
         let status = unsafe {
             (api.Run)(
@@ -136,20 +178,5 @@ fn main() {
             )
         };
         assert!(status.0.is_null(), "running");
-    };
-    let start = Instant::now();
-    run();
-    while start.elapsed() < WARM_UP {
-        run();
     }
-    let mut latencies: Vec<u64> = Vec::new();
-    let start = Instant::now();
-    let mut before = start;
-    while before - start < duration || latencies.len() < 5 {
-        run();
-        let after = Instant::now();
-        latencies.push((after - before).as_nanos() as u64);
-        before = after;
-    }
-    println!("{{\"latencies_ns\": {latencies:?}}}");
 }
