@@ -39,7 +39,7 @@ pub(crate) fn fuzz(arguments: &[String]) -> Result<(), Failed> {
     say("fuzz: building");
     let target = layout::target_folder()?;
     cargo()
-        .args(["build", "--package", "fuzz", "--bin", "fuzz", "--features", "libfuzzer"])
+        .args(["build", "--workspace", "--bin", "fuzz", "--features", "fuzz/libfuzzer"])
         .env("RUSTC_WORKSPACE_WRAPPER", root().join("tests/fuzz/rustc-with-counters"))
         .run()?;
     let folder = target.join("fuzz");
