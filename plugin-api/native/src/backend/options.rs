@@ -53,8 +53,8 @@ impl<'a> Options<'a> {
     }
 
     /// Returns whether the option [`OPTION_PLACEMENT`] requires every operator to run on the requested
-    /// device. A backend that could run one elsewhere must then refuse to; any other backend only has to
-    /// know the option. It is a key of its own in the manifest, and not declared in `plugin.toml`.
+    /// device. A backend that could run one elsewhere must then refuse to; any other backend only has to know the
+    /// option. It is a separate key in the manifest, and not declared in `plugin.toml`.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ pub(super) unsafe fn invoke<Args>(
     function: abi::Call<Args>,
     args: &mut Args,
 ) -> Result<()> {
-    // SAFETY: the caller vouches for the arguments.
+    // SAFETY: the caller guarantees the arguments.
     let error = unsafe { function(args) };
     if error.is_null() {
         return Ok(());
@@ -124,7 +124,7 @@ impl Backend {
     }
 }
 
-/// Reads what a device does, on any thread. It cannot outlive its backend.
+/// Reads a device's state, on any thread. It cannot outlive its backend.
 #[derive(Debug)]
 pub struct DeviceStateReader<'a> {
     read: abi::Call<abi::DeviceStateArgs>,
@@ -195,7 +195,7 @@ impl Backend {
 }
 
 impl Session {
-    /// Returns the names of the phases that make up a run of this session; none if a run is done in one call.
+    /// Returns the names of the phases that make up a run of this session; none if a run is one call.
     ///
     /// # Errors
     ///

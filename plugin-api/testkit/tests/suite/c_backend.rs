@@ -1,4 +1,4 @@
-//! The example backends in C, C++ and Rust conform, and so does what the guide shows of them.
+//! The example backends in C, C++ and Rust conform, and match the guide's excerpts.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn conforms(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = build(source, folder.path(), &[]);
     let _turn = turn();
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is our own, and nothing else has loaded this copy.
     let suite = unsafe { Suite::open(&path) }.expect("a backend");
     suite.check(&fixture()).assert();
     drop(suite);
@@ -55,7 +55,7 @@ struct Factor {
 fn an_extension_of_the_example_in_c_is_found_by_its_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build("scale.c", folder.path(), &[]);
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is our own, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
@@ -74,7 +74,7 @@ fn an_extension_of_the_example_in_c_is_found_by_its_name() {
 fn extensions_are_reported(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build(source, folder.path(), &[]);
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is our own, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
@@ -171,7 +171,7 @@ fn extensions_of_a_backend_in_cpp_are_used() {
 fn what_a_backend_does_not_offer_is_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build("scale.c", folder.path(), &[]);
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is our own, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
@@ -183,7 +183,7 @@ fn what_a_backend_does_not_offer_is_nothing() {
 }
 
 fn refuses_a_file_that_is_no_model(library: &Path) {
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is our own, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
