@@ -224,7 +224,7 @@ const tare_backend_api *tare_backend_v1(const tare_host_api *host) {
         load,        prepare,        run,            synchronise,    release,         unload,
         destroy,     tensor_create,  tensor_describe, tensor_read,   tensor_destroy,  get_extension,
     };
-    /* A plugin may keep what it is given, and speak from a thread of its own when its table has been refused. */
+    /* A plugin may keep what it is given, and speak from a separate thread when its table has been refused. */
     broken_host = host;
     if (way("entry-crash")) abort();
     if (way("refuse")) {

@@ -1,11 +1,11 @@
 /*!
 The processes below this one: found, adopted and ended.
 
-A plugin is somebody else's code and may start processes. One that leaves its group and session, and whose parent
-ends, is a child of the first process of the machine, and nobody knows any more whose it was. On Linux a
-process can [adopt](adopt_orphans) such orphans among its own descendants; it then finds all of them below
-itself, until it ends them. A process that does so has to be a program of its own, with no other children: the
-worker's overseer, and the program that makes the checks of `host plugins test`.
+A plugin is someone else's code and may start processes. One that leaves its group and session, and whose parent ends,
+is a child of the first process of the machine, and nobody knows any more whose it was. On Linux a process can
+[adopt](adopt_orphans) such orphans among its own descendants; it then finds all of them below itself, until it ends
+them. A process that does so has to be a program of its own, with no other children: the worker's overseer, and the
+program that makes the checks of `host plugins test`.
 
 On other systems there is no such adoption. There, a child and its group are reached.
 */

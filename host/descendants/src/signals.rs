@@ -16,7 +16,7 @@ static REQUEST: AtomicI32 = AtomicI32::new(0);
 #[derive(Debug)]
 pub struct Signals {
     reader: PipeReader,
-    /// Written to by the handler as long as the process lives.
+    /// Written to by the handler for the life of the process.
     _writer: PipeWriter,
 }
 

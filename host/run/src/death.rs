@@ -13,7 +13,7 @@ pub(crate) struct Memory {
     pub(crate) limit: Option<u64>,
     /// The most that was seen in use, in bytes.
     pub(crate) peak: Option<u64>,
-    /// The kernel's count of processes that it ended for want of memory, before and after.
+    /// The kernel's count of processes that it ended for lack of memory, before and after.
     pub(crate) kills: Option<(u64, u64)>,
 }
 

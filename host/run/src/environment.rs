@@ -4,9 +4,9 @@ Environment of a worker, for the plugin that it opens.
 Loaders and many runtimes read their settings from the environment when they are loaded, which is
 too early for a plugin to set them; so the host does, before the worker starts.
 
-A plugin is somebody else's code, and the user's environment holds tokens. A worker is given the variables
-that systems, loaders and engines are known to read ([`NAMES`], [`FAMILIES`]), those that its `plugin.toml` or the
-manifest names, and no others.
+A plugin is someone else's code, and the user's environment holds tokens. A worker is given the variables that
+systems, loaders and engines are known to read ([`NAMES`], [`FAMILIES`]), those that its `plugin.toml` or the manifest
+names, and no others.
 */
 
 use std::collections::BTreeMap;

@@ -33,8 +33,8 @@ pub(crate) struct References {
 }
 
 impl References {
-    /// Returns the reference of a case. It is made in a worker of its own, unless its file already
-    /// exists: from an earlier case, or from before the run was interrupted.
+    /// Returns the reference of a case. It is made in a separate worker, unless its file already exists: from an
+    /// earlier case, or from before the run was interrupted.
     pub(crate) fn of(
         &mut self,
         folder: Option<&Path>,

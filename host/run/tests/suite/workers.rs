@@ -36,7 +36,7 @@ struct Built {
 }
 
 static BUILT: LazyLock<Built> = LazyLock::new(|| match std::env::var_os("TARE_BUILT") {
-    // Each test is a process of its own, and need not ask cargo whether all is built.
+    // Each test is a separate process, and need not ask cargo whether all is built.
     Some(folder) => laid_out(Path::new(&folder)),
     None => build(),
 });
