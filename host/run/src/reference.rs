@@ -1,4 +1,4 @@
-//! Outputs of references: made once for all cases that are compared with them.
+//! Outputs of references, computed once for all cases that are compared with them.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,13 +20,13 @@ pub(crate) enum Reference {
     Unasked,
     /// The file with the reference's outputs.
     Kept(PathBuf),
-    /// There is none.
+    /// The reference failed.
     Failed(Failure),
-    /// Somebody asked to stop.
+    /// A stop was requested.
     Interrupted,
 }
 
-/// References that failed in this run: they would fail again.
+/// References that failed in this run and are not tried again.
 #[derive(Debug, Default)]
 pub(crate) struct References {
     failed: HashMap<String, String>,
