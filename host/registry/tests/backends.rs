@@ -125,7 +125,7 @@ fn the_table_of_backends_names_the_extensions_that_they_offer() {
     for (id, (folder, _)) in backends() {
         let row = index.lines().find(|line| line.starts_with(&format!("| [`{id}`]")));
         let cell = row.expect("a row").split('|').nth(6).expect("extensions");
-        // It offers what an option asks for.
+        // Its extensions depend on an option.
         if id == "fault" {
             continue;
         }
