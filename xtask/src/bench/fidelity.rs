@@ -2,10 +2,10 @@
 Comparison with the runtimes' own times: the same models through this tool, and with the same library in
 a bare loop over ONNX Runtime's C API, or in OpenVINO's `benchmark_app`.
 
-The two are measured in turns, because the machine may be shared, with the same threads and settings.
-The result is the ratio of medians within a round. The noise is the interval of the true median of those
-ratios: no smaller difference can be resolved on this machine. Other load only makes a query slower, so
-the minimum latency of each side is shown too, which says more on a busy machine.
+The two alternate, because the machine may be shared, with the same threads and settings. The result is the ratio of
+medians within a round. The noise is the interval of the true median of those ratios: no smaller difference can be
+resolved on this machine. Other load only makes a query slower, so the minimum latency of each side is shown too,
+which is more informative on a busy machine.
 */
 
 use std::fmt::Write as _;
@@ -19,21 +19,21 @@ use crate::layout::{self, Profile};
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, root, say};
 
-/// Packages of the other side, and of the program that makes the models.
+/// Packages of the other side, and of the program that writes the models.
 const PACKAGES: &[&str] =
     &["ml_dtypes", "numpy", "onnx==1.22.0", "onnxruntime==1.28.0", "openvino==2026.4.1"];
 
 /// Many short rounds are better than few long ones: disturbances here last longer than a round.
 const ROUNDS: u32 = 21;
-/// Of each model at each number of threads in each round, on each side.
+/// Seconds for each model and number of threads, in each round and on each side.
 const SECONDS: u32 = 2;
-/// Fewer rounds have no interval of 95 %.
+/// Least number of rounds for an interval of 95 %.
 const LEAST_ROUNDS: u32 = 6;
 const THREADS: [u32; 2] = [1, 2];
 
 struct Model {
     name: &'static str,
-    /// Its inputs, as the bare loop and `benchmark_app` want them.
+    /// Its inputs in the format of the bare loop and `benchmark_app`.
     bare: &'static [&'static str],
     shapes: &'static str,
     /// Its inputs in a manifest.
@@ -61,7 +61,7 @@ struct Compared {
     model: &'static str,
     runtime: &'static str,
     threads: u32,
-    /// Of each round.
+    /// The other side's results of each round.
     theirs: Vec<Seen>,
     ours: Vec<Seen>,
 }
@@ -158,7 +158,7 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
                 round + 1
             ));
             let model = MODELS.iter().find(|model| model.name == name).expect("it is one of them");
-            // Each side goes first as often as the other, as near as may be.
+            // Each side goes first as often as the other, if possible.
             if round % 2 == 0 {
                 one.theirs.push(place.theirs(runtime, model, threads)?);
                 one.ours.push(place.ours(runtime, model, threads)?);
@@ -167,7 +167,7 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
                 one.theirs.push(place.theirs(runtime, model, threads)?);
             }
         }
-        // What is measured is not lost where a later round is.
+        // Finished rounds are kept if a later one fails.
         if round + 1 >= LEAST_ROUNDS {
             let page = document(&compared, seconds, &machine.sentence(before, load()));
             keep("fidelity", &page)?;
@@ -180,7 +180,7 @@ fn path(models: &Path, model: &Model) -> PathBuf {
     models.join(format!("{}-fp32.onnx", model.name))
 }
 
-/// Returns a Python with the packages in it, made below cargo's folder.
+/// Returns a Python with the packages, created below cargo's folder.
 fn python(folder: &Path) -> Result<PathBuf, Failed> {
     let python = folder.join("bin/python");
     let marker = folder.join("packages");
@@ -223,7 +223,7 @@ impl Place {
         })
     }
 
-    /// Measures without us.
+    /// Measures without this tool.
     fn theirs(&self, runtime: &str, model: &Model, threads: u32) -> Result<Seen, Failed> {
         let (path, threads) = (path(&self.models, model), threads.to_string());
         if runtime == "onnxruntime" {
@@ -267,7 +267,7 @@ impl Place {
             model.manifest,
             self.seconds,
         );
-        // Only what has a sequence has a length of it.
+        // Only models with a sequence have a sequence length.
         let text = match model.name {
             "bert-base" => text,
             _ => text.replace("sequence-length = [128]\n", ""),

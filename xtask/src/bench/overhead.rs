@@ -1,9 +1,8 @@
 /*!
 Overhead of measuring: proof 1.
 
-Our loops with the null backend and LoadGen with a system that does nothing are measured in turns,
-because the machine may be shared: other load slows both. The results are ratios within a round and
-medians over rounds.
+Tare's loops with the null backend and LoadGen with a system that does nothing alternate, because the machine may be
+shared: other load slows both. The results are ratios within a round and medians over rounds.
 */
 
 use std::path::{Path, PathBuf};
@@ -15,16 +14,16 @@ use super::{example, number, write};
 use crate::layout;
 use crate::shell::{Failed, cargo, command, root, say};
 
-/// The Python package, whose figures are compared with.
+/// The Python package of LoadGen.
 const LOADGEN: &str = "mlcommons-loadgen==6.0.17";
 /// Overhead that LoadGen's authors publish for the C++ library, on a Xeon, in nanoseconds.
 const PUBLISHED_NS: f64 = 1700.0;
 
 const ROUNDS: usize = 5;
-/// Of each scenario in each round.
+/// Seconds for each scenario in each round.
 const SECONDS: u32 = 3;
 const RATE: f64 = 150_000.0;
-/// Rates for LoadGen: one that it sustains, that of the target, and ours.
+/// Rates for LoadGen: one that it sustains, the target's, and Tare's.
 const LOADGEN_RATES: [f64; 3] = [10_000.0, 50_000.0, RATE];
 
 pub(super) fn prove() -> Result<(), Failed> {
@@ -51,7 +50,7 @@ pub(super) fn prove() -> Result<(), Failed> {
     write("overhead", &document(&ours, &theirs, python.err().as_deref(), &machine)?)
 }
 
-/// Returns a Python with LoadGen in it, made below cargo's folder; or why there is none.
+/// Returns a Python with LoadGen, created below cargo's folder, or why it is not available.
 fn loadgen(folder: &Path) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     let has_it = |python: &Path| {
@@ -256,7 +255,7 @@ fn loadgen_table(theirs: &[Value]) -> Result<String, Failed> {
     Ok(text)
 }
 
-/// Median, least and most of what was seen.
+/// Median, minimum and maximum of the samples.
 struct Spread {
     median: f64,
     least: f64,
@@ -273,7 +272,7 @@ impl Spread {
 }
 
 impl std::fmt::Display for Spread {
-    /// Writes a ratio; with a precision, the median alone.
+    /// Writes a ratio; with a precision, only the median.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match formatter.precision() {
             Some(precision) => write!(formatter, "{:.precision$}", self.median),
