@@ -1,14 +1,13 @@
-//! Overhead of the plugin over OpenVINO: a run through the ABI against the same inference through
-//! OpenVINO's C interface, in turns, one by one, so that disturbances of the machine affect both alike.
+//! Overhead of the plugin over OpenVINO: a run through the ABI against the same inference through OpenVINO's C
+//! interface. The two alternate, so that disturbances of the machine affect both alike.
 //!
 //! ```sh
 //! TARE_RUNTIME=FOLDER cargo run --release -p backend-openvino --example bare_loop -- \
 //!     FIRST THREADS PAIRS MODEL.onnx SHAPE…
 //! ```
 //!
-//! FIRST is `abi` or `bare`: the one that is compiled first, because two copies of a large model in one
-//! process are not equally fast. A shape is written as `1,3,224,224`, one for each input; elements are
-//! zeros.
+//! FIRST is `abi` or `bare`: the side that compiles first, because two copies of a large model in one process are not
+//! equally fast. A shape is written as `1,3,224,224`, one for each input; elements are zeros.
 #![expect(clippy::print_stdout, reason = "this is what it is for")]
 
 use std::ffi::CString;
@@ -39,8 +38,7 @@ fn bare(path: &str, threads: &str, shapes: &[Vec<i64>]) -> *mut sys::ov_infer_re
         .collect();
     let (mut core, mut model) = (ptr::null_mut(), ptr::null_mut());
     let (mut compiled, mut request) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the library is loaded by the plugin; everything is made before it is used, and nothing
-    // is freed.
+    // SAFETY: the library is loaded by the plugin; everything is created before it is used, and nothing is freed.
     unsafe {
         ok(sys::ov_core_create(&raw mut core));
         ok(sys::ov_core_read_model(core, path.as_ptr(), ptr::null(), &raw mut model));
@@ -70,7 +68,7 @@ fn bare(path: &str, threads: &str, shapes: &[Vec<i64>]) -> *mut sys::ov_infer_re
             &raw mut compiled,
         ));
         ok(sys::ov_compiled_model_create_infer_request(compiled, &raw mut request));
-        // The request's own inputs hold old values; zeros are what the plugin gets.
+        // The request's own inputs hold old values; the plugin gets zeros.
         for index in indexes {
             let (mut tensor, mut data, mut size) = (ptr::null_mut(), ptr::null_mut(), 0);
             ok(sys::ov_infer_request_get_input_tensor_by_index(request, index, &raw mut tensor));

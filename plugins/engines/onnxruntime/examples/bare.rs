@@ -1,11 +1,11 @@
-//! A bare loop over ONNX Runtime's C API, for comparison: a case with this engine should measure the
-//! runtime's own time.
+//! A bare loop over ONNX Runtime's C API, for comparison: a case with this engine should measure the runtime's own
+//! time.
 //!
 //!     bare LIBRARY MODEL THREADS SECONDS INPUT …
 //!
 //! An input is `name:f32:1x3x224x224` or `name:i64:1x128`; it is filled with numbers from a fixed seed.
-//! Settings are the engine's defaults: all optimisations, no spinning. One output, `logits`, is
-//! made in the first run and reused by the others. Prints one line of JSON with the latencies.
+//! Settings are the engine's defaults: all optimisations, no spinning. One output, `logits`, is created in the first
+//! run and reused by the others. Prints one line of JSON with the latencies.
 
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -16,7 +16,7 @@ use ort::session::Session;
 use ort::session::builder::GraphOptimizationLevel;
 use ort::sys::{ONNXTensorElementDataType as ElementType, OrtMemoryInfo, OrtValue};
 
-/// Untimed, so that everything is allocated and warm.
+/// Untimed warm-up, so that everything is allocated and cached.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 struct Input {
@@ -66,7 +66,7 @@ impl Input {
             ),
         };
         let mut value = ptr::null_mut();
-        // SAFETY: data and shape are as long as said, and the data outlives the value.
+        // SAFETY: data and shape have the given lengths, and the data outlives the value.
         let status = unsafe {
             (ort::api().CreateTensorWithDataAsOrtValue)(
                 memory,
@@ -122,7 +122,7 @@ fn main() {
     let output = c"logits".as_ptr();
     let mut result: *mut OrtValue = ptr::null_mut();
     let mut run = || {
-        // SAFETY: session, names and values are valid and as many as said.
+        // SAFETY: session, names and values are valid, and the counts are correct.
         let status = unsafe {
             (api.Run)(
                 session.ptr().cast_mut(),
