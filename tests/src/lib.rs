@@ -1,11 +1,11 @@
 /*!
 Shared code of the tests of the whole tool.
 
-They run `host` as it is installed: from a folder that holds the executable, the worker, the
-database's library and the plugins. `cargo xtask test` builds that folder and names it in
-`TARE_BUILT`; without it these tests fail, and are not skipped. Each test has its own folders for results, plugins and
-configuration, so that no user files are read or changed. All share one cache of compiled WASM plugins, beside that
-folder, since compiling them takes longer than most tests.
+They run `host` as installed: from a folder that holds the executable, the worker, the database's library and the
+plugins. `cargo xtask test` builds that folder and names it in `TARE_BUILT`; without it these tests fail, and are not
+skipped. Each test has its own folders for results, plugins and configuration, so that no user files are read or
+changed. All share one cache of compiled WASM plugins, beside that folder, since compiling them takes longer than most
+tests.
 */
 
 use std::path::{Path, PathBuf};

@@ -15,7 +15,7 @@ use crate::reference::{Reference, References};
 use crate::resolver::{Found, LocalPlugin, Resolver, find};
 use crate::supervise::{Conclusion, Limits, Program, supervise};
 
-/// Executes cases on this machine and describes plugins, each in a worker process of its own.
+/// Executes cases on this machine and describes plugins, each in a separate worker process.
 pub struct LocalExecutor {
     /// The executable `host-worker`.
     pub worker: PathBuf,

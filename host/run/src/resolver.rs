@@ -11,14 +11,14 @@ pub trait Resolver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// A sentence that says why there is none.
+    /// The reason why it is not found, in one sentence.
     fn file(&self, file: &FileId) -> Result<PathBuf, String>;
 
     /// Returns a plugin with this library.
     ///
     /// # Errors
     ///
-    /// A sentence that says why there is none.
+    /// The reason why it is not found, in one sentence.
     fn plugin(&self, plugin: &PluginIdentity) -> Result<LocalPlugin, String>;
 }
 

@@ -51,8 +51,8 @@ pub(crate) enum Conclusion {
     Interrupted,
 }
 
-/// The program to start as a worker, its plugin's runtime, and variables of the host beyond those that every
-/// worker is given.
+/// The program to start as a worker, its plugin's runtime, and variables of the host beyond those that every worker
+/// gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) executable: &'a Path,

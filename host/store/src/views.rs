@@ -40,7 +40,7 @@ pub(crate) const NAMES: [&str; 10] = [
 pub struct RunViews {
     connection: Connection,
     folder: RunFolder,
-    /// Files that finished cases no longer have; the view `warnings` says so.
+    /// Files that finished cases no longer have; the view `warnings` lists them.
     lost: Vec<LostFile>,
     /// Whether the latencies' distributions are filled. They need all samples, so they are computed on demand.
     distributions: Flag<bool>,

@@ -1,4 +1,4 @@
-//! Errors with a guest, in words that its user and its author can act on.
+//! Errors with a guest, with messages that help its user and its author.
 
 use std::fmt;
 use std::io;

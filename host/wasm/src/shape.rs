@@ -67,7 +67,7 @@ impl Interface {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Shape {
     pub(crate) interface: Interface,
-    /// Bytes that its instances cost the host at most, besides their memories and tables.
+    /// Limit on the bytes that its instances cost the host, without their memories and tables.
     pub(crate) instance_bytes: usize,
 }
 

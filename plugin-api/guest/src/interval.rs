@@ -1,9 +1,8 @@
 /*!
 Rules for when an interval is stated.
 
-An interval says how wrong a value can be. If there is too little data, an interval only reflects the
-assumptions of its formula, so it is not stated, and the attribute `interval` says why. There are two such
-cases:
+An interval shows how wrong a value can be. If there is too little data, an interval only reflects the assumptions of
+its formula, so it is not stated, and the attribute `interval` says why. There are two such cases:
 
 - **The effective size is below [`LEAST_EFFECTIVE_SIZE`].** Most of the width of an interval by Student's
   *t* then comes from the unknown spread (factor 12.7 for two values, 4.3 for three and 2.8 for five), and

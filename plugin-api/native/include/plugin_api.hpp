@@ -28,7 +28,7 @@
 
 namespace tare {
 
-/* ---- What a backend speaks of --------------------------------------------------------------- */
+/* ---- Types of a backend --------------------------------------------------------------------- */
 
 /* An error with one of TARE_ERROR_*. */
 class Error : public std::exception {
@@ -74,7 +74,7 @@ struct Device {
 
 struct Dimension {
     int64_t size = TARE_DYNAMIC;
-    std::string name; /* Of a dynamic axis; axes of one name have one size. */
+    std::string name; /* Of a dynamic axis; axes with one name have one size. */
 };
 
 inline bool operator==(tare_dtype one, tare_dtype other) {
@@ -99,8 +99,8 @@ inline tare_dtype string_dtype() { return {TARE_DTYPE_STRING, TARE_STRING_BITS, 
 struct TensorInfo {
     std::string name;
     tare_dtype dtype = {0, 0, 1};      /* bits = 0: unknown. */
-    bool shape_known = true;           /* Whether the model says anything of the axes. */
-    std::vector<Dimension> dimensions; /* Empty if it does not, or for a scalar. */
+    bool shape_known = true;           /* Whether the model states its axes. */
+    std::vector<Dimension> dimensions; /* Empty if unknown, or for a scalar. */
     uint32_t kind = TARE_KIND_TENSOR;  /* One of TARE_KIND_*. */
 };
 
@@ -115,7 +115,7 @@ struct Operator {
     std::string kind;     /* Such as "Conv"; empty: unknown. */
     std::string provider; /* Where it ran, such as "CUDAExecutionProvider". */
     uint64_t start_ns;    /* Since the run began. */
-    uint64_t duration_ns; /* Of its own: an operator that contains others leaves them out. */
+    uint64_t duration_ns; /* Its own time, without operators that it contains. */
 };
 
 /* Elements in the host's memory, with any strides. */
@@ -245,12 +245,12 @@ struct LoadRequest {
 
 struct PrepareRequest {
     std::string precision;
-    std::vector<std::vector<int64_t>> shapes; /* One for each input, and fitting ModelInfo. */
+    std::vector<std::vector<int64_t>> shapes; /* One for each input, matching ModelInfo. */
     /* Bounds of the shapes that calls may have, if a Session serves shapes other than those above; or empty. */
     std::vector<std::vector<int64_t>> least, greatest;
 };
 
-/* ---- What a backend implements ---------------------------------------------------------------- */
+/* ---- Classes to implement --------------------------------------------------------------------- */
 
 /* Elements on a device. */
 class Tensor {
@@ -486,9 +486,9 @@ struct PreparedSession {
     Attributes owned;
     std::vector<tare_attribute> used;
     tare_session_info raw;
-    std::unique_ptr<StoredProfile> profile; /* What the latest one said. */
-    std::string allocator;                  /* Its name, as it was last asked for. */
-    std::vector<std::string> phases;        /* Names of its phases, as they were last asked for. */
+    std::unique_ptr<StoredProfile> profile; /* The latest profile. */
+    std::string allocator;                  /* Its name at the last call. */
+    std::vector<std::string> phases;        /* Names of its phases at the last call. */
     std::vector<tare_string> phase_names;
 
     PreparedSession(std::unique_ptr<Session> prepared, const ModelInfo &info)
@@ -821,7 +821,7 @@ struct DeviceMemory {
 };
 
 struct AllocatorUse {
-    std::string name; /* As the engine calls it. */
+    std::string name; /* The engine's name for it. */
     uint64_t used_bytes;
     uint64_t peak_bytes;     /* 0: unknown. */
     uint64_t reserved_bytes; /* 0: unknown. */

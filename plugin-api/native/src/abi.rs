@@ -5,8 +5,8 @@ The header documents meaning, ownership and threads of each item, once; this mod
 layouts. Sizes are asserted when this module is compiled, and a test compiles the header with the
 system compiler and compares the offset of every field ([`LAYOUTS`]).
 
-Everything else in this crate is built on this module: [`crate::backend`] for those who write a
-backend in Rust, [`crate::client`] for the host.
+Everything else in this crate is built on this module: [`crate::backend`] for authors of a backend in Rust,
+[`crate::client`] for the host.
 */
 
 use std::ffi::{c_char, c_void};
@@ -677,8 +677,8 @@ const LARGEST_STRUCT: usize = 1 << 16;
 
 /// Runs `body` with a struct from the other side, which may be older or newer than this one.
 ///
-/// If it is at least as large as ours, `body` gets the struct itself. If it is smaller, `body` gets a copy in which
-/// the fields beyond its size are zero, and the other fields are copied back unless `body` fails.
+/// If it is at least as large as this side's, `body` gets the struct itself. If it is smaller, `body` gets a copy in
+/// which the fields beyond its size are zero, and the other fields are copied back unless `body` fails.
 ///
 /// # Errors
 ///

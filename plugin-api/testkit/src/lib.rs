@@ -140,7 +140,7 @@ impl Suite {
     }
 
     fn backend(&self) -> Result<Backend, String> {
-        // SAFETY: the caller who made the suite guarantees the entry point; each check drops its backend.
+        // SAFETY: the creator of the suite guarantees the entry point; each check drops its backend.
         unsafe { Backend::open(self.entry) }.map_err(|error| error.to_string())
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn keep_little_free() {}
 #[cfg(target_os = "linux")]
 pub(crate) fn own_bytes() -> Option<u64> {
     #[cfg(target_env = "gnu")]
-    // SAFETY: it gives back what is free, and may be called at any time.
+    // SAFETY: it returns free memory, and may be called at any time.
     unsafe {
         libc::malloc_trim(0);
     }

@@ -272,7 +272,7 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
         let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(&format!("`careless` could not be checked: {why}")), "{shown}");
     }
-    // A user who names a folder wants its code to run: nothing was recorded, and nothing needs trust.
+    // A user who names a folder wants to run its code: no trust is needed or recorded.
     assert!(!place.path().join("configuration/tare/plugins.lock").exists());
 }
 

@@ -695,7 +695,7 @@ fn killed_while_writing() {
     }
 }
 
-/// Returns the missing files of the folder: case by number, file, and word for the loss.
+/// Returns the missing files of the folder: the case's number, the file, and the name of the loss.
 fn lost(folder: &RunFolder) -> Vec<(u64, CaseFile, &'static str)> {
     let number = |id: &str| u64::from_str_radix(id, 16).expect("an id of these tests");
     let lost = folder.lost_files().expect("a journal");

@@ -45,8 +45,8 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// Limits this process for good: bytes of memory, and bytes of a file that it writes. It leaves no
-/// core file, and ends with its parent.
+/// Permanently limits this process: bytes of memory, and bytes of a file that it writes. It leaves no core file, and
+/// ends with its parent.
 pub(crate) fn limit_this_process(memory: u64, file: u64, parent: u32) -> io::Result<()> {
     let set = |resource, most: u64| {
         let most = getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));

@@ -192,7 +192,7 @@ pub(super) unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
 ///
 /// # Safety
 ///
-/// `handle` is null, or a box of `T` that nobody changes.
+/// `handle` is null, or a box of `T` that does not change.
 unsafe fn shared<'a, H, T>(handle: *mut H) -> Result<&'a T> {
     // SAFETY: guaranteed by the caller.
     unsafe { handle.cast::<T>().as_ref() }.ok_or_else(|| invalid("the handle is null"))

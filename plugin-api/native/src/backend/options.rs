@@ -18,7 +18,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     ///
-    /// Names the option, and those that exist.
+    /// Names the option, and the known ones.
     pub fn only(&self, known: &[&str]) -> Result<()> {
         let is_known = |key: &str| {
             known.iter().any(|known| match known.strip_suffix('*') {

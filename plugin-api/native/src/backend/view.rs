@@ -214,7 +214,7 @@ impl<'a> View<'a> {
         let mut wrong = None;
         self.layout.stretches(|source, length| {
             for at in 0..length {
-                // SAFETY: the view's elements are readable during `'a`, and so is what they point to. They
+                // SAFETY: the view's elements are readable during `'a`, and so are the texts that they point to. They
                 // need not be aligned.
                 let text = unsafe {
                     let element = source.cast::<abi::String>().wrapping_add(at).read_unaligned();
@@ -327,7 +327,7 @@ impl<'a> ViewMut<'a> {
             return None;
         }
         let length = self.layout.count * self.layout.dtype.size();
-        // SAFETY: the elements may be written by us alone, and lie one after another.
+        // SAFETY: access to the elements is exclusive, and they lie one after another.
         Some(unsafe { std::slice::from_raw_parts_mut(self.layout.first.cast(), length) })
     }
 

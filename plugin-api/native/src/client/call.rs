@@ -119,7 +119,7 @@ impl Call {
             mark: Some(mark::<F>),
         };
         // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as the
-        // ABI wants. The function is of the same backend.
+        // ABI requires. The function is of the same backend.
         let error = unsafe { (run.run)(&raw mut args) };
         if error.is_null() {
             return Ok(());
@@ -131,8 +131,8 @@ impl Call {
     #[inline]
     fn invoke(&mut self) -> Result<()> {
         // SAFETY: session, inputs and outputs are alive and of one model, and laid out as the ABI
-        // wants; `Call` is not `Send`, so this is the thread that prepared its session: that of the entry
-        // point, or one of a backend that serves several.
+        // requires; `Call` is not `Send`, so this is the thread that prepared its session: that of the entry point,
+        // or one of a backend that serves several.
         let error = unsafe { (self.run)(&raw mut self.args) };
         if error.is_null() {
             return Ok(());

@@ -54,8 +54,8 @@ impl BackendInner {
 ///
 /// # Safety
 ///
-/// The arguments are filled in as the ABI wants, on a thread that may make this call, with handles of
-/// the backend whose function it is.
+/// The arguments are filled in as the ABI requires, on a thread that may make this call, with handles of the backend
+/// whose function it is.
 pub(super) unsafe fn invoke<Args>(
     name: &'static str,
     function: abi::Call<Args>,
@@ -292,7 +292,7 @@ impl Call {
             copy_out_ns: 0,
         };
         // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out
-        // as the ABI wants.
+        // as the ABI requires.
         let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
         let abi::StageTimesArgs { copy_in_ns, compute_ns, copy_out_ns, .. } = args;
         Some(called.map(|()| StageTimes { copy_in_ns, compute_ns, copy_out_ns }))
@@ -316,7 +316,7 @@ impl Call {
             device_ns: 0,
         };
         // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as
-        // the ABI wants.
+        // the ABI requires.
         let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
         Some(called.map(|()| args.device_ns))
     }
@@ -339,7 +339,7 @@ impl Call {
             operators: std::ptr::null(),
             operator_count: 0,
         };
-        // SAFETY: session and inputs are alive and of one model, and laid out as the ABI wants.
+        // SAFETY: session and inputs are alive and of one model, and laid out as the ABI requires.
         let called = profile.and_then(|profile| unsafe { invoke(name, profile, &mut args) });
         Some(called.and_then(|()| {
             // SAFETY: the call has just handed them out, and the session is alive.

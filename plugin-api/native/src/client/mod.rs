@@ -50,8 +50,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Calls a function of the table.
 macro_rules! invoke {
     ($functions:expr, $call:ident, $args:expr) => {{
-        // SAFETY: the arguments are filled in as the ABI wants, on the thread of the entry point or
-        // on one of a backend that serves several, with handles of this backend that have not been ended.
+        // SAFETY: the arguments are filled in as the ABI requires, on the thread of the entry point or on one of a
+        // backend that serves several, with handles of this backend that have not been ended.
         let error = unsafe { ($functions.$call)($args) };
         if error.is_null() {
             Ok(())

@@ -80,7 +80,7 @@ pub(super) fn large_batches(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
     still_right(&mut ready, fixture, "large batches")
 }
 
-/// Returns a batch that takes the device a while, or the largest that it accepts.
+/// Returns a batch that keeps the device busy for some time, or the largest that it accepts.
 pub(super) fn long_work(suite: &Suite, fixture: &Fixture) -> Result<(Ready, Fixture), String> {
     let mut ready = ready(suite, fixture)?;
     let mut fixture = fixture.clone();

@@ -16,7 +16,7 @@ impl Broken {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let library = build("broken.c", folder.path(), &["-DBROKEN=\"nothing\""]);
-        // SAFETY: it is our own, and nothing else has loaded this copy.
+        // SAFETY: it is this test's library, and nothing else has loaded this copy.
         let library = unsafe { libloading::Library::new(library) }.expect("a library");
         Self { library, _folder: folder }
     }

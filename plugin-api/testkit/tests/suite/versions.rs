@@ -98,7 +98,7 @@ fn backends_of_other_versions_conform() {
         for source in ["scale.c", "extensions.c"] {
             let folder = tempfile::tempdir().expect("a folder");
             let library = build_with(source, folder.path(), LENIENT, header.path());
-            // SAFETY: it is our own, and nothing else has loaded this copy.
+            // SAFETY: it is this test's library, and nothing else has loaded this copy.
             let suite = unsafe { Suite::open(&library) }.expect("a backend");
             let names = Suite::names().filter(|name| !name.contains("grow"));
             for name in names {
@@ -119,7 +119,7 @@ fn hosts_of_other_versions_are_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let in_c = build("scale.c", folder.path(), &[]);
     let in_cpp = build("scale.cpp", folder.path(), &[]);
-    // SAFETY: they are our own, and nothing else has loaded these copies.
+    // SAFETY: they are this test's libraries, and nothing else has loaded these copies.
     let [in_c, in_cpp] =
         [in_c, in_cpp].map(|path| unsafe { libloading::Library::new(path) }.expect("a library"));
     // SAFETY: this is the entry points' type.

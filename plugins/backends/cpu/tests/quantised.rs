@@ -153,7 +153,7 @@ fn the_fixtures_model_is_the_one_that_is_described_here() {
 fn onnxruntime_computes_a_quantised_model_in_integers() {
     let mut fixture = fixture();
     fixture.options.insert("engine".into(), "onnxruntime".into());
-    // SAFETY: this is the backend's own entry point, and nobody else opens it.
+    // SAFETY: this is the backend's own entry point, and nothing else opens it.
     let suite = unsafe { Suite::from_entry(backend_cpu::tare_backend_v1) };
     suite.check(&fixture).assert();
     // The model as written, with all its steps separate.

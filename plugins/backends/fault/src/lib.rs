@@ -139,7 +139,7 @@ choices! {
 /// Number of requests to cancel.
 static CANCELLED: AtomicU64 = AtomicU64::new(0);
 
-/// As many runs as a device that lies queues.
+/// Number of runs that a lying device queues.
 const QUEUE: u32 = 16;
 
 choices! {

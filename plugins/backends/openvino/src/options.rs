@@ -101,7 +101,7 @@ fn setting(option: &str, property: &str, value: Option<impl Into<String>>) -> Op
     Some(Setting { property: property.into(), value, option: Some(option.into()) })
 }
 
-/// Returns the value for one of several words.
+/// Returns the value for one of several names.
 fn choice(
     options: &Options<'_>,
     key: &str,

@@ -11,7 +11,7 @@ fn openvino_computes_a_quantised_model_in_integers() {
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plugin-api/testkit/fixtures/quantised.toml");
     let mut fixture = Fixture::read(path.as_ref()).expect("a good fixture");
     fixture.device = Some("cpu:0".into());
-    // SAFETY: this is the backend's own entry point, and nobody else opens it.
+    // SAFETY: this is the backend's own entry point, and nothing else opens it.
     let suite = unsafe { Suite::from_entry(backend_openvino::tare_backend_v1) };
     suite.check(&fixture).assert();
     // The check can fail.

@@ -12,7 +12,7 @@ fn the_htp_computes_a_quantised_model_in_integers() {
     let mut fixture = Fixture::read(path.as_ref()).expect("a good fixture");
     // The provider takes the whole model, so nothing is left for the processor.
     fixture.options.insert("placement".into(), "strict".into());
-    // SAFETY: this is the backend's own entry point, and nobody else opens it.
+    // SAFETY: this is the backend's own entry point, and nothing else opens it.
     let suite = unsafe { Suite::from_entry(backend_qnn::tare_backend_v1) };
     for check in [
         "outputs are right",

@@ -1,10 +1,10 @@
 /*!
 Growth of throughput with batch, threads and clients.
 
-The efficiency of a case is its throughput divided by what it would be if throughput had grown in
-proportion from the baseline: *T*(*n*) *n*₀ / (*n* *T*(*n*₀)). The baseline is the otherwise equal case
-with the smallest *n*, and is 1 by definition; the attribute `baseline` names it. Over threads and clients
-this is strong scaling, over batches the benefit of one more sample in a batch.
+The efficiency of a case is its throughput divided by the baseline's throughput scaled in proportion: *T*(*n*) *n*₀ /
+(*n* *T*(*n*₀)). The baseline is the otherwise equal case with the smallest *n*, and is 1 by definition; the attribute
+`baseline` names it. Over threads and clients this is strong scaling, over batches the benefit of one more sample in a
+batch.
 
 Cases are otherwise equal if they share all other coordinates. Threads belong to a backend, so a manifest
 varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal if they share the plugin's

@@ -31,7 +31,7 @@ impl Report for Html {
     ) -> Result<Vec<String>, Error> {
         let run = Run::read(views)?;
         let page = page::page(&run).into_string();
-        // The page has no control characters of its own.
+        // The page itself has no control characters.
         output.write(FILE, visible(&page).as_bytes())?;
         Ok(vec![FILE.to_owned()])
     }
