@@ -109,8 +109,8 @@ unsafe impl LinearMemory for Mapping {
         if growth > 0 {
             // SAFETY: `size` was checked to lie within the reservation.
             let new = unsafe { self.base().byte_add(self.size) };
-            // WebAssembly's pages of 64 KiB are whole pages on every supported processor. SAFETY: the range lies in
-            // this mapping, and is not used yet.
+            // WebAssembly's pages of 64 KiB are whole pages on every supported processor.
+            // SAFETY: the range lies in this mapping, and is not used yet.
             unsafe { mprotect(new, growth, MprotectFlags::READ | MprotectFlags::WRITE)? };
             #[cfg(target_os = "linux")]
             if growth >= LARGE {

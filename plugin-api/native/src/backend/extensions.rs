@@ -342,7 +342,8 @@ unsafe extern "C" fn read_state<B: DeviceState>(
     args: *mut abi::DeviceStateArgs,
 ) -> *mut abi::Error {
     let body = |args: &mut abi::DeviceStateArgs| {
-        // The backend's handle is not used, since another thread may be using it. SAFETY: the contract.
+        // The backend's handle is not used, since another thread may be using it.
+        // SAFETY: the contract.
         let device = unsafe { text(args.device, "the device") }?;
         let reading = B::reading(device)?;
         let number = |value: Option<f64>| value.unwrap_or(f64::NAN);
