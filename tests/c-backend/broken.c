@@ -1,7 +1,7 @@
 /*
- * Backends that break the ABI's rules, each in one way: built with -DBROKEN="way". The host must answer
- * each with an error that says what is wrong. Where nothing is broken, this is a backend with one device
- * and a model that takes [batch] float32 and gives zeros.
+ * Backends that break the ABI's rules, each in one way: built with -DBROKEN="way". The host must answer each with an
+ * error that names the fault. Otherwise, this is a backend with one device and a model that takes [batch] float32 and
+ * returns zeros.
  */
 #include "plugin_api.h"
 
@@ -35,7 +35,7 @@ static tare_error *new_error(void) {
     error->destroy = destroy_error;
     if (way("error-message-not-utf8")) error->message = not_utf8;
     if (way("error-message-long") || way("error-message-long-not-utf8")) {
-        /* Two bytes a character, so that a cut can fall into one. */
+        /* Two bytes per character, so that a cut can split one. */
         static char text[(3 << 20) + 1];
         for (size_t at = 0; at + 1 < sizeof text; at += 2) memcpy(text + at, "\xc3\xa9", 2);
         if (way("error-message-long-not-utf8")) memset(text, 0xff, sizeof text);
@@ -205,7 +205,7 @@ static tare_error *synchronise(tare_synchronise_args *args) {
     (void)args;
     return NULL;
 }
-/* What was never made must not be ended. */
+/* An object that was never created must not be destroyed. */
 static tare_error *release(tare_release_args *args) {
     if (args->session == NULL) abort();
     return NULL;
@@ -235,7 +235,7 @@ const tare_backend_api *tare_backend_v1(const tare_host_api *host) {
         load,        prepare,        run,            synchronise,    release,         unload,
         destroy,     tensor_create,  tensor_describe, tensor_read,   tensor_destroy,  get_extension,
     };
-    /* A plugin may keep what it is given, and speak from a thread of its own when its table has been refused. */
+    /* A plugin may keep the host's table, and call it from a separate thread after its own table was refused. */
     broken_host = host;
     is_opener = 1;
     if (way("entry-crash")) abort();

@@ -1,6 +1,6 @@
 /*
- * The backend of scale.c, careless in whichever way the environment variable CARELESS says, so that each
- * check of the conformance suite is seen to fail. Without the variable it does everything right.
+ * The backend of scale.c with a fault that the environment variable CARELESS selects, so that each check of the
+ * conformance suite is shown to fail. Without the variable it has no fault.
  *
  * It also has models that keep their factor in a file beside them: "scale-by FILE", where the file is 15
  * bytes long.
@@ -19,13 +19,13 @@ static int careless(const char *way) {
     return asked != NULL && strcmp(asked, way) == 0;
 }
 
-/* Keeps memory and forgets it, having touched it so that it counts. */
+/* Leaks memory, after touching it so that it counts. */
 static void lose(void) {
     volatile char *lost = malloc(200000);
     for (size_t at = 0; lost != NULL && at < 200000; at += 1000) lost[at] = 1;
 }
 
-/* As above, in memory that no allocator knows of. */
+/* As above, in memory outside the allocator. */
 static void lose_mapped(void) {
     char *lost = mmap(NULL, 200000, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (lost != MAP_FAILED) memset(lost, 1, 200000);
@@ -45,8 +45,8 @@ static void *lose_pieces(void *unused) {
 }
 
 /*
- * Keeps nothing, and makes glibc keep much: a large block that is freed makes it generous, and small pieces
- * of a thread, a quarter of a mebibyte more each time, are freed to the thread's own heap.
+ * Leaks nothing, but makes glibc keep much free memory: freeing a large block raises its threshold, and small pieces
+ * of a thread, a quarter of a mebibyte more each time, are freed to the thread's heap.
  */
 static void *churn(void *unused) {
     enum { PIECE = 4096, MORE = 64 };
@@ -99,7 +99,7 @@ static tare_error *careless_load(tare_load_args *args) {
     if (careless("leak-mapped")) lose_mapped();
     if (careless("leak-in-thread")) in_a_thread(lose_pieces);
     if (careless("churn")) {
-        /* Without `volatile` the compiler leaves both calls out. */
+        /* Without `volatile` the compiler removes both calls. */
         void *volatile large = malloc(31 << 20);
         free(large);
         in_a_thread(churn);
@@ -119,7 +119,7 @@ static tare_error *careless_load(tare_load_args *args) {
 /* ---- Tensors ------------------------------------------------------------------------------- */
 
 static const tare_dtype int64 = {TARE_DTYPE_INT, 64, 1};
-/* The latest tensor that was made of 64-bit integers, whose elements are not read. */
+/* The latest tensor of 64-bit integers, whose elements are not read. */
 static tare_tensor *of_int64;
 
 static tare_error *careless_tensor_create(tare_tensor_create_args *args) {
@@ -146,7 +146,7 @@ static tare_error *careless_tensor_describe(tare_tensor_describe_args *args) {
 
 /* ---- Sessions ------------------------------------------------------------------------------ */
 
-/* Work that is done only when somebody waits for it, and how long the device is busy. */
+/* Work that is done only when it is waited for, and how long the device is busy. */
 static struct {
     const float *input;
     float *result;
@@ -162,7 +162,7 @@ static void finish(void) {
     busy_ns = 0;
 }
 
-/* What is gone is not written any more. */
+/* A destroyed tensor is not written any more. */
 static tare_error *careless_tensor_destroy(tare_tensor_destroy_args *args) {
     late.count = 0;
     if (args->tensor == of_int64) of_int64 = NULL;
@@ -182,7 +182,7 @@ static tare_error *careless_run(tare_run_args *args) {
     tare_session *session = args->session;
     finish();
     if (careless("leak-run")) {
-        /* Few runs are made on a slow machine, and many on a fast one, which must not run out of memory. */
+        /* A fast machine makes many runs, and must not run out of memory. */
         static int runs;
         in_pieces(runs++ < 250 ? 1250 : 40);
     }

@@ -1,6 +1,6 @@
 /*
- * The backend of scale.c with the extensions that Tare defines, to test that they are found and used.
- * Their figures are fixed, so that a test can expect them.
+ * The backend of scale.c with the extensions that Tare defines, to test that they are found and used. Their figures
+ * are constants that a test can expect.
  */
 #define tare_backend_v1 scale_backend_v1
 #include "scale.c"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
-/* How often an end was asked for. */
+/* Number of requests to cancel. */
 static atomic_int cancelled;
 
 static tare_error *read_energy(tare_device_energy_args *args) {

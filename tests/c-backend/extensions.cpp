@@ -1,5 +1,5 @@
-// The backend of scale.cpp with the extensions that Tare defines, to test that they are found and used.
-// Their figures are fixed, so that a test can expect them.
+// The backend of scale.cpp with the extensions that Tare defines, to test that they are found and used. Their figures
+// are constants that a test can expect.
 #include "plugin_api.hpp"
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// How often an end was asked for.
+// Number of requests to cancel.
 std::atomic<uint64_t> cancelled{0};
 
 class StagedSession : public PlainSession {

@@ -1,14 +1,14 @@
 /*
- * A small host in C, to meet backends that are older or newer than it is. Each struct that it hands over
- * lies in front of bytes that nobody may touch, which is looked at after every call. The backend has to be
- * one that scales by the factor of its model.
+ * A small host in C, to test backends that are older or newer than it is. Each struct that it passes is followed by
+ * bytes that the backend must not touch, which is checked after every call. The backend must scale by the factor of
+ * its model.
  */
 #include "plugin_api.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What nobody may touch. */
+/* Bytes that must not be touched. */
 typedef struct guard {
     unsigned char bytes[64];
 } guard;
@@ -26,7 +26,7 @@ static int is_touched(const guard *found) {
 
 static char message[4096];
 
-/* Declares `name` with the arguments, of the size that this host knows, and the guard behind them. */
+/* Declares `name` with the arguments, in this host's size, and the guard behind them. */
 #define ARGUMENTS(type, name, ...)                                                                 \
     struct {                                                                                       \
         type args;                                                                                 \
@@ -57,7 +57,7 @@ static void refuse(void *context, tare_string reason) {
     snprintf(message, sizeof message, "refused: %.*s", (int)reason.length, reason.data);
 }
 
-/* Goes through all calls of a backend. Returns NULL if they do what they should, or what they do instead. */
+/* Makes all calls of a backend. Returns NULL if they behave correctly, else a description of the fault. */
 TARE_EXPORT const char *check_backend(const tare_backend_api *(*entry)(const tare_host_api *),
                                       const char *path) {
     struct {

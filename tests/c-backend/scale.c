@@ -21,7 +21,7 @@
 
 static void error_destroy(tare_error *error) { free(error); }
 
-/* Where there is no memory even for an error. */
+/* The error if even an error cannot be allocated. */
 static void error_keep(tare_error *error) { (void)error; }
 static tare_error no_memory = {
     .struct_size = sizeof(tare_error),
@@ -68,7 +68,7 @@ static int is(tare_string string, const char *text) {
 /* For printf's "%.*s". */
 #define TEXT(string) (int)(string).length, (string).data
 
-/* ---- What handles are ---------------------------------------------------------------------- */
+/* ---- Handles ------------------------------------------------------------------------------- */
 
 struct tare_model {
     float factor;
@@ -299,7 +299,7 @@ static tare_error *release(tare_release_args *args) {
     return NULL;
 }
 
-/* ---- An extension: whatever a backend and those who know it agree on ------------------------- */
+/* ---- An extension: any agreement between a backend and its users ----------------------------- */
 
 typedef struct example_factor {
     size_t struct_size;

@@ -1,11 +1,11 @@
 /*!
 Shared code of the tests of the whole tool.
 
-They run `host` as it is installed: from a folder that holds the executable, the worker, the
-database's library and the plugins. `cargo xtask test` builds that folder and names it in
-`TARE_BUILT`; without it these tests fail, and do not skip. Each test has its own folders for
-results, plugins and configuration, so that no user files are read or changed. All share one cache of
-compiled WASM plugins, beside that folder, since compiling them takes longer than most tests.
+They run `host` as installed: from a folder that holds the executable, the worker, the database's library and the
+plugins. `cargo xtask test` builds that folder and names it in `TARE_BUILT`; without it these tests fail, and are not
+skipped. Each test has its own folders for results, plugins and configuration, so that no user files are read or
+changed. All share one cache of compiled WASM plugins, beside that folder, since compiling them takes longer than most
+tests.
 */
 
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// Creates empty folders with the tool as built.
+    /// Creates empty folders with the built tool.
     #[must_use]
     pub fn new() -> Self {
         Self::with_host(built().join("host"))
@@ -76,7 +76,7 @@ impl Place {
         Self { folder: tempfile::tempdir().expect("a temporary folder"), host }
     }
 
-    /// Returns the folder, which is also the current one of every command.
+    /// Returns the folder, which is also the current folder of every command.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -90,14 +90,14 @@ impl Place {
         folder
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path().join(name);
         std::fs::write(&path, text).expect("writing a file of the test");
         path
     }
 
-    /// `host` with the place's folders and no colours.
+    /// Returns `host` with the place's folders and no colours.
     #[must_use]
     pub fn host(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.host);
@@ -156,7 +156,7 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// Takes a command's output apart.
+    /// Converts a command's output.
     #[must_use]
     pub fn new(arguments: &[&str], output: &Output) -> Self {
         Self {

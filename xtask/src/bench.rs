@@ -1,10 +1,9 @@
 /*!
 Overhead of the tool itself, measured in one run on one machine.
 
-Each figure comes from a program in the room that it measures, which prints one line of JSON;
-this module runs them, one after the other, and prints a table beside the targets. Nothing
-here is asserted: machines are shared and noisy. Four benches are proofs: each prints a page of its own
-and writes it to `docs/reference/`.
+Each figure comes from a program in the measured crate, which prints one line of JSON; this module runs them one after
+the other and prints a table beside the targets. Nothing is asserted: machines are shared and noisy. Four benches are
+proofs: each prints a separate page and writes it to `docs/reference/`.
 */
 
 mod fidelity;
@@ -178,7 +177,7 @@ fn start(built: &Path) -> Result<Row, Failed> {
     })
 }
 
-/// Measures the shortest run from its start to its end, without the time that it was told to measure for.
+/// Measures the shortest run from its start to its end, without the requested measuring time.
 fn minimal(built: &Path) -> Result<Row, Failed> {
     const TOLD: Duration = Duration::from_millis(11);
     say("bench: a whole `host run` of one case with the null backend");
@@ -206,7 +205,7 @@ fn minimal(built: &Path) -> Result<Row, Failed> {
         times.push(started.elapsed() - TOLD);
     }
     std::fs::remove_dir_all(&folder).at(&folder)?;
-    // The first makes the database.
+    // The first run creates the database.
     times.remove(0);
     times.sort();
     Ok(Row {
@@ -217,7 +216,7 @@ fn minimal(built: &Path) -> Result<Row, Failed> {
     })
 }
 
-/// Returns the median of sorted times, with the least and the greatest.
+/// Returns the median of sorted times, with the minimum and maximum.
 fn spread(times: &[Duration]) -> String {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     format!(
@@ -253,7 +252,7 @@ fn first_sample(built: &Path, results: &Path) -> Result<Duration, Failed> {
         }
         last = line;
     }
-    // The rest of the run is of no interest.
+    // The rest of the run does not matter.
     let _ = child.kill();
     let _ = child.wait();
     found.ok_or_else(|| {

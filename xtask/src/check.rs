@@ -1,4 +1,4 @@
-//! Tests and lints: what a change has to pass.
+//! Tests and lints that every change must pass.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use crate::runtimes;
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, has, root, say};
 
-/// Builds and lays out the tool, then runs every test of both workspaces, and those of backends on
-/// their runtimes.
+/// Builds and lays out the tool, then runs every test of both workspaces, and the tests of backends on their
+/// runtimes.
 pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     let (all_runtimes, arguments) = match arguments {
         [flag] if flag == "--runtimes" => (true, &[] as &[String]),
@@ -31,8 +31,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
         .read()?;
     let guests = root().join("plugins/Cargo.toml");
     let target = layout::target_folder()?.join("guests");
-    // Plugin logic is plain Rust and is tested natively; what the sandbox does with the components
-    // is tested by the host.
+    // Plugin logic is plain Rust and is tested natively; the host's tests cover components in the sandbox.
     let nextest = has("cargo-nextest");
     let runner: &[&str] = if nextest { &["nextest", "run"] } else { &["test"] };
     let suite = |manifest: &PathBuf, target: Option<&PathBuf>| {
@@ -46,7 +45,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
     };
     say("test: host, worker, stores, native plugins, end to end");
     let host = suite(&root().join("Cargo.toml"), None);
-    // `--tests` leaves out the examples in the documentation. Those that are programs are checked with the lints.
+    // `--tests` leaves out the examples in the documentation. Example programs are checked with the lints.
     let documentation = match arguments.is_empty() {
         true => cargo().args(["test", "--doc", "--workspace"]).run(),
         false => Ok(()),
@@ -57,7 +56,7 @@ pub(crate) fn test(arguments: &[String]) -> Result<(), Failed> {
         true => runtimes::test(&folder, all_runtimes),
         false => Ok(()),
     };
-    // Each says what it is that failed; the first would hide the others.
+    // Each reports its failure; stopping at the first would hide the others.
     if let Err(failed) = &backends {
         say(&format!("error: {failed}"));
     }

@@ -1,8 +1,8 @@
 /*!
-Fuzzing: libFuzzer over what is read from strangers.
+Fuzzing: libFuzzer over all readers of untrusted data.
 
 It runs on stable Rust. Only this workspace's code gets libFuzzer's counters, by cargo's wrapper for workspace
-members, so every dependency is taken as the tests have compiled it. Two targets run side by side.
+members, so dependencies are shared with the tests. Two targets run side by side.
 */
 
 use std::fs;
@@ -13,7 +13,7 @@ use crate::layout;
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, root, say};
 
-/// Seconds for each target, unless told otherwise.
+/// Default seconds for each target.
 const SECONDS: &str = "60";
 
 /// Limits of one input: seconds, megabytes of memory, bytes.
@@ -83,7 +83,7 @@ fn names(corpora: &Path) -> Result<Vec<String>, Failed> {
     Ok(names)
 }
 
-/// Runs one target, and returns libFuzzer's last line. Its log and what it found lie in `folder`.
+/// Runs one target, and returns libFuzzer's last line. Its log and findings are in `folder`.
 fn run(
     program: &Path,
     name: &str,

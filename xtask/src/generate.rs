@@ -1,8 +1,8 @@
 /*!
 The generated files: the manifest's JSON Schema, the command-line reference and the man pages.
 
-Each is generated from the code that it describes, so it cannot go stale unnoticed: `--check`, which
-CI runs, fails on a difference.
+Each is generated from the code that it describes. CI runs `--check`, which fails on a difference, so a stale file is
+noticed.
 */
 
 use std::collections::BTreeMap;

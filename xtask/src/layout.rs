@@ -1,9 +1,8 @@
 /*!
-Building the tool, and laying it out as it is installed.
+Building the tool, and laying it out as installed.
 
-`host-worker`, `plugin-testkit`, `libduckdb.so` and `plugins/` lie beside the executable `host`. Cargo
-puts the first three there; the rest is copied, each file atomically, and only if it changed, so a
-second call does nothing.
+`host-worker`, `plugin-testkit`, `libduckdb.so` and `plugins/` are beside the executable `host`. Cargo puts the first
+three there; the rest is copied, each file atomically, and only if it changed, so a second call does nothing.
 */
 
 use std::fs;
@@ -59,14 +58,14 @@ pub(crate) fn target_folder() -> Result<PathBuf, Failed> {
     Ok(PathBuf::from(folder.ok_or_else(|| Failed::new("cargo names no target folder"))?))
 }
 
-/// Builds everything that the installed tool consists of; gives its folder.
+/// Builds all parts of the installed tool, and returns its folder.
 pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     let target = target_folder()?;
     let folder = target.join(profile.folder());
     say(&format!("build: host, worker and native plugins ({})", profile.folder()));
     let selection: Vec<String> = match profile {
-        // Whole, since cargo unites the features of what it builds together: tests and lints, which
-        // are of the whole workspace, then find every dependency as they need it.
+        // The whole workspace is built, since cargo unites the features of packages that it builds together. Tests
+        // and lints cover the whole workspace, and then find all dependencies built with the same features.
         Profile::Debug => vec!["--workspace".to_owned()],
         Profile::Release => {
             let backends = BACKENDS.iter().map(|id| format!("--package=backend-{id}"));
@@ -104,11 +103,10 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     Ok(folder)
 }
 
-/// Builds a workspace of WASM plugins, whose manifest is given from the checkout's root; gives the folder
-/// with the components.
+/// Builds a workspace of WASM plugins, by the manifest's path in the checkout, and returns the folder with the
+/// components.
 pub(crate) fn build_guests(manifest: &str) -> Result<PathBuf, Failed> {
-    // Guests have a target folder of their own, since the two workspaces would wait for each
-    // other's lock in one.
+    // Guests have a separate target folder; otherwise the two workspaces would wait for each other's lock.
     let target = target_folder()?.join("guests");
     cargo()
         .args(["build", "--release", "--target", "wasm32-wasip2", "--workspace", "--manifest-path"])
@@ -142,13 +140,13 @@ pub(crate) fn copy_to(built: &Path, target: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Offers the command by the tool's own name too: `host` is another program on many machines.
+/// Adds the command under the tool's own name: `host` is another program on many machines.
 fn second_name(folder: &Path) -> Result<(), Failed> {
     let tare = folder.join("tare");
     if tare.symlink_metadata().is_ok() {
         fs::remove_file(&tare).at(&tare)?;
     }
-    // A link without a folder in it moves with the package.
+    // A link without a folder stays valid when the package is moved.
     #[cfg(unix)]
     return std::os::unix::fs::symlink("host", &tare).at(&tare);
     #[cfg(not(unix))]
@@ -168,7 +166,7 @@ mod tests {
             fs::write(built.join(name), name).expect("a file");
         }
         let package = here.join("package");
-        // What was packaged before is replaced.
+        // An earlier package is replaced.
         for _ in 0..2 {
             copy_to(&built, &package).expect("a package");
         }

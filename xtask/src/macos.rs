@@ -1,9 +1,9 @@
 /*!
-Whether the tool still builds and links for macOS, from Linux and without Apple's SDK.
+Checks that the tool builds and links for macOS, from Linux and without Apple's SDK.
 
-Zig brings the symbols of libSystem, and is a linker that writes Mach-O; `cargo-zigbuild` hands it to
-cargo. Nothing is run: that needs a Mac. So nothing is optimised either, under a profile that exists
-for this task only, and the results lie in a folder of their own.
+Zig has the symbols of libSystem and a linker that writes Mach-O; `cargo-zigbuild` passes it to cargo. Nothing is run,
+since that needs a Mac. So nothing is optimised either, with a profile for this task only, and the results are in a
+separate folder.
 */
 
 use std::fs;
@@ -23,7 +23,7 @@ const SETTINGS: &[&str] = &["inherits=\"release\"", "opt-level=0", "strip=\"none
 const PACKAGES: &[&str] =
     &["host-cli", "host-worker", "plugin-testkit", "backend-cpu", "backend-mps"];
 
-/// Links the tool for macOS with the backends `cpu` and `mps`, and looks at what came out.
+/// Links the tool for macOS with the backends `cpu` and `mps`, and checks the results.
 pub(crate) fn check_macos() -> Result<(), Failed> {
     setup::setup()?;
     setup::rust_target(TARGET, "for which this task links")?;
@@ -75,7 +75,7 @@ exports:
 ...
 ";
 
-/// Returns a folder with what linking needs of Apple's frameworks, which Zig does not bring.
+/// Returns a folder with the parts of Apple's frameworks that linking needs and Zig lacks.
 fn frameworks(target: &Path) -> Result<PathBuf, Failed> {
     let frameworks = target.join("frameworks");
     let framework = frameworks.join("CoreFoundation.framework");
@@ -85,7 +85,7 @@ fn frameworks(target: &Path) -> Result<PathBuf, Failed> {
     Ok(frameworks)
 }
 
-/// Returns whether a file is a 64-bit Mach-O file for Arm.
+/// Checks that a file is a 64-bit Mach-O file for Arm.
 fn is_mach(path: &Path) -> Result<(), Failed> {
     const START: [u8; 8] = [0xcf, 0xfa, 0xed, 0xfe, 0x0c, 0x00, 0x00, 0x01];
     let bytes = fs::read(path).at(path)?;
@@ -106,7 +106,7 @@ cargo-zigbuild==0.24.1 \\
     --hash=sha256:07c5e3dcddf208500462ec927c556bb306cca2b533b0abe29446bffb63767b85
 ";
 
-/// Returns the folder of both, which are fetched if missing.
+/// Returns the folder of both, and fetches them if missing.
 fn zig() -> Result<PathBuf, Failed> {
     let folder = setup::cache_folder()?.join(format!("zig-{ZIG_VERSION}"));
     if folder.is_dir() {

@@ -1,9 +1,8 @@
 /*!
 The project's tasks, as `cargo xtask TASK`.
 
-Everything that a newcomer, a developer and CI do to this repository is here, so that they do the
-same thing. Each task first does its prerequisites: `run` sets up, builds and lays out the plugins
-before it measures. It has few dependencies, because it is compiled first.
+Newcomers, developers and CI use the same tasks. Each task first runs its prerequisites: `run` sets up, builds and
+lays out the plugins before it measures. This crate has few dependencies, because it is compiled first.
 */
 
 mod bench;

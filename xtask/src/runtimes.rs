@@ -1,11 +1,10 @@
 /*!
 Tests of backends on their runtimes.
 
-They are marked as ignored, because plain `cargo test` has no runtimes. Here the tool that was just
-built installs them, below cargo's target folder, so that they are kept between runs and no user files
-are touched. Runtimes larger than 100 MB, and tests that take minutes, run on request; tests that need
-hardware or another version are listed, and not run. An ignored test without a row in the table is an
-error, and so is a row without a test, so that none is forgotten.
+They are marked as ignored, because plain `cargo test` has no runtimes. This task installs them with the tool that was
+just built, below cargo's target folder, so that they are kept between runs and no user files are touched. Tests with
+runtimes larger than 100 MB, and tests that take minutes, run on request; tests that need hardware or another version
+are listed and not run. An ignored test without a row in the table is an error, and so is a row without a test.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,20 +21,20 @@ struct Suite {
     package: &'static str,
     /// The file below its `tests`.
     test: &'static str,
-    /// The plugin whose runtime it is given.
+    /// The plugin whose runtime it gets.
     runtime: &'static str,
     needs: Needs,
 }
 
 #[derive(Clone, Copy)]
 enum Needs {
-    /// The runtime alone.
+    /// Only the runtime.
     Runtime,
-    /// A software Vulkan device, too.
+    /// The runtime and a software Vulkan device.
     Vulkan,
     /// A machine without ROCm.
     NoRocm,
-    /// Somebody who asks for it, for this reason.
+    /// A request by the user, for this reason.
     Request(&'static str),
     /// A software Vulkan device, and a client for it.
     VulkanOnRequest(&'static str),
@@ -73,7 +72,7 @@ const SUITES: &[Suite] = &[
     suite("backends/cuda", "conformance", "cuda", Needs::Elsewhere("it needs an NVIDIA GPU")),
 ];
 
-/// Ignored tests that other tests run, in processes of their own.
+/// Ignored tests that other tests run in separate processes.
 const RUN_BY_OTHERS: &[(&str, &str)] = &[("backends/fault", "faults")];
 
 /// Folder in which Debian's Chromium has a Vulkan loader and SwiftShader, a software device.
@@ -114,7 +113,7 @@ impl Suite {
     }
 }
 
-/// Runs them with the tool in `built`; `all` runs what is run on request as well.
+/// Runs them with the tool in `built`; `all` includes tests on request.
 pub(crate) fn test(built: &Path, all: bool) -> Result<(), Failed> {
     say("test: backends on their runtimes");
     if (std::env::consts::OS, std::env::consts::ARCH) != ("linux", "x86_64") {
@@ -156,7 +155,7 @@ pub(crate) fn test(built: &Path, all: bool) -> Result<(), Failed> {
         };
         left_out.entry(reason).or_default().push(suite.name());
     }
-    // What the whole suite does in minutes, its most important check does in seconds.
+    // The whole suite takes minutes; its most important check takes seconds.
     if vulkan && !all && matches!(runtimes.get("webgpu"), Ok(Some(_))) {
         say("test: webgpu computes what the processor does");
         let fixture = root().join("plugin-api/testkit/fixtures/digits.toml");
@@ -182,14 +181,14 @@ pub(crate) fn test(built: &Path, all: bool) -> Result<(), Failed> {
 struct Runtimes<'a> {
     built: &'a Path,
     data: &'a Path,
-    /// By the plugin's id, also what failed: the next attempt would fail as slowly.
+    /// Results by the plugin's id, including failures: another attempt would fail as slowly.
     tried: BTreeMap<&'static str, Result<Option<PathBuf>, Failed>>,
 }
 
 impl Runtimes<'_> {
     fn host(&self) -> Program {
         let mut program = command(self.built.join("host")).env("XDG_DATA_HOME", self.data);
-        // The user's own one is another version.
+        // The user's own runtime has another version.
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("TARE_RUNTIME_")) {
                 program = program.without(&name);
@@ -265,9 +264,8 @@ fn with_vulkan(program: Program) -> Program {
 /// The test programs of native plugins and their engines, by package and name.
 type Programs = BTreeMap<(String, String), PathBuf>;
 
-/// Returns the test programs. They were built with the workspace, so nothing is built here. They are
-/// run directly, because cargo would build the dependencies of a selection of packages again, with
-/// fewer features.
+/// Returns the test programs. They were built with the workspace, so nothing is built here. They are run directly,
+/// because for a selection of packages cargo would build the dependencies again, with fewer features.
 fn programs() -> Result<Programs, Failed> {
     let answer = cargo()
         .args(["test", "--workspace", "--tests", "--no-run", "--quiet"])
@@ -281,7 +279,7 @@ fn programs_in(answer: &str, plugins: &Path) -> Programs {
     let program = |message: serde_json::Value| {
         let program = message["executable"].as_str()?;
         let kinds = message["target"]["kind"].as_array()?;
-        // An example is built unchanged, and would run.
+        // An example is built without the test harness, and would run.
         let harness = kinds.iter().all(|kind| kind != "example" && kind != "bench");
         if !harness || message["profile"]["test"] != true {
             return None;
@@ -294,7 +292,7 @@ fn programs_in(answer: &str, plugins: &Path) -> Programs {
     messages.filter_map(program).collect()
 }
 
-/// Checks that each ignored test is in the table, and that each row has one.
+/// Checks that each ignored test is in the table, and that each row has a test.
 fn check_table(programs: &Programs) -> Result<(), Failed> {
     let mut found = BTreeSet::new();
     for ((package, test), program) in programs {

@@ -1,11 +1,10 @@
 /*!
-Prerequisites of the build that the machine may lack.
+Prerequisites of the build that may be missing.
 
-Three things: a C compiler, the standard library for `wasm32-wasip2`, and `libduckdb`. The last
-comes from the machine if its version fits, else prebuilt from a registry package, because building
-it from source costs over an hour of processor time. Everything that is fetched is checked against a
-hash that is committed here, unpacked under a temporary name and renamed, so an interrupted set-up
-leaves nothing incomplete.
+There are three: a C compiler, the standard library for `wasm32-wasip2`, and `libduckdb`. The last comes from the
+machine if its version fits, else prebuilt from a registry package, because building it from source costs over an hour
+of processor time. Everything that is fetched is checked against a hash that is committed here, unpacked under a
+temporary name and renamed, so an interrupted set-up leaves nothing incomplete.
 */
 
 use std::fs;
@@ -16,10 +15,10 @@ use crate::shell::{At, Failed, command, has, root, say};
 /// The library that the crate `duckdb` in Cargo.toml is paired with.
 pub(crate) const DUCKDB_VERSION: &str = "1.5.6";
 
-/// The npm packages that carry it prebuilt, with the integrity strings that npm checks.
+/// The npm packages that contain it prebuilt, with the integrity strings that npm checks.
 struct Prebuilt {
     package: &'static str,
-    /// Name of the library in it.
+    /// Name of the library in the package.
     file: &'static str,
     /// SHA-512 of the package's archive, in Base64, as npm writes it.
     integrity: &'static str,
@@ -166,7 +165,7 @@ fn system_library() -> Result<Option<PathBuf>, Failed> {
     Ok(None)
 }
 
-/// Links a program of three lines against the library and asks it.
+/// Links a program of three lines with the library, and returns the version that it prints.
 fn check_version(library: &Path) -> Result<String, Failed> {
     let folder = std::env::temp_dir().join(format!("tare-duckdb-{}", std::process::id()));
     fs::create_dir_all(&folder).at(&folder)?;
@@ -224,7 +223,7 @@ fn fetched(prebuilt: &Prebuilt, folder: &Path) -> Result<PathBuf, Failed> {
     fs::create_dir_all(&partial).at(&partial)?;
     let unpacked = unpack(&partial, prebuilt);
     if unpacked.is_ok() {
-        // Another set-up may have been quicker; its result is as good.
+        // Another set-up may have been faster; its result is equivalent.
         if let Err(error) = fs::rename(&partial, folder)
             && !library.is_file()
         {

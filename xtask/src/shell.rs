@@ -1,11 +1,11 @@
-//! Running programs, and talking about it. The only place of this crate that prints.
+//! Running programs and printing. This is the only module of this crate that prints.
 
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A task failed; the message says what, and what to do.
+/// A task failed; the message names the failure and the remedy.
 #[derive(Debug, Clone)]
 pub(crate) struct Failed {
     message: String,
@@ -39,7 +39,7 @@ impl<T> At<T> for std::io::Result<T> {
     }
 }
 
-/// Says something to the person at the terminal, on standard error.
+/// Prints a message for the user on standard error.
 #[expect(clippy::print_stderr, reason = "this is the one door for it")]
 pub(crate) fn say(text: &str) {
     eprintln!("{text}");
@@ -51,21 +51,21 @@ pub(crate) fn print(text: &str) {
     print!("{text}");
 }
 
-/// Returns the checkout: the one in which `cargo xtask` was called, even if this program was built in
-/// another one and its target folder was copied.
+/// Returns the checkout in which `cargo xtask` was called, even if this program was built in another one and its
+/// target folder was copied.
 pub(crate) fn root() -> PathBuf {
     let called_in = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let xtask = called_in.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     xtask.parent().expect("xtask lies in the checkout").to_owned()
 }
 
-/// Formats a path for a reader: relative to the current folder if it lies below it.
+/// Formats a path for a reader: relative if it is below the current folder.
 pub(crate) fn relative(path: &Path) -> String {
     let current = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&current).unwrap_or(path).display().to_string()
 }
 
-/// Returns whether a program can be started at all.
+/// Returns whether a program can be started.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program)
         .arg("--version")
@@ -83,17 +83,17 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Program {
     Program(Command::new(program))
 }
 
-/// Returns the cargo that runs us, in the checkout.
+/// Returns the cargo that runs this program, in the checkout.
 pub(crate) fn cargo() -> Program {
     let mut program = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     program.0.current_dir(root());
-    // What `cargo run` set for xtask itself is not for the builds that xtask starts.
+    // Variables that `cargo run` set for xtask must not reach the builds that it starts.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_")) {
             program.0.env_remove(name);
         }
     }
-    // What is built for development is not yet beside DuckDB's library.
+    // Development builds are not yet beside DuckDB's library.
     let mut folders = vec![crate::setup::duckdb_folder()];
     folders.extend(std::env::var_os("LD_LIBRARY_PATH").iter().flat_map(std::env::split_paths));
     if let Ok(folders) = std::env::join_paths(folders) {
@@ -139,7 +139,7 @@ impl Program {
         words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Runs it to its end, with our standard streams.
+    /// Runs it to its end, with this program's standard streams.
     pub(crate) fn run(mut self) -> Result<(), Failed> {
         let line = self.line();
         match self.0.status() {
@@ -156,7 +156,7 @@ impl Program {
         status.is_ok_and(|status| status.success())
     }
 
-    /// Runs it to its end and gives what it printed on standard output.
+    /// Runs it to its end and returns its standard output.
     pub(crate) fn read(mut self) -> Result<String, Failed> {
         let line = self.line();
         let output = self.0.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
@@ -169,7 +169,7 @@ impl Program {
             .map_err(|_| Failed::new(format!("`{line}` printed something other than text")))
     }
 
-    /// Becomes the program, so that its signals and exit code are its own.
+    /// Replaces this process by the program, which then gets signals and sets the exit code.
     pub(crate) fn replace(mut self) -> Result<(), Failed> {
         #[cfg(unix)]
         {

@@ -1,13 +1,13 @@
 /*!
-The processes below this one: found, adopted and ended.
+Finds, adopts and ends the processes below this one.
 
-A plugin is somebody else's code and may start processes. One that leaves its group and session, and whose parent
-ends, is a child of the first process of the machine, and nobody knows any more whose it was. On Linux a
-process can [adopt](adopt_orphans) such orphans among its own descendants; it then finds all of them below
-itself, until it ends them. A process that does so has to be a program of its own, with no other children: the
-worker's overseer, and the program that makes the checks of `host plugins test`.
+A plugin is someone else's code and may start processes. If one leaves its group and session and its parent ends, it
+becomes a child of the machine's first process, and its origin is lost. On Linux a process can [adopt](adopt_orphans)
+such orphans among its own descendants; it then finds all of them below itself, until it ends them. Such a process
+must be a separate program without other children: the worker's overseer, and the program that runs the checks of
+`host plugins test`.
 
-On other systems there is no such adoption. There, a child and its group are reached.
+Other systems have no such adoption. Only a child and its group are reached.
 */
 
 #[cfg(target_os = "linux")]
@@ -30,40 +30,40 @@ use other as os;
 
 pub use signals::Signals;
 
-/// Whether processes are found that have left their group, and whose parents have ended.
+/// Whether processes are found that have left their group and whose parents have ended.
 pub const FINDS_ORPHANS: bool = os::FINDS_ORPHANS;
 
-/// Makes this process the parent of each descendant whose own parent ends. Does nothing on other systems than Linux.
+/// Makes this process the parent of each descendant whose own parent ends. Does nothing on systems other than Linux.
 pub fn adopt_orphans() {
     os::adopt_orphans();
 }
 
-/// Has this process asked to end (SIGTERM) when its parent ends. Does nothing on other systems than Linux.
+/// Requests a SIGTERM for this process when its parent ends. Does nothing on systems other than Linux.
 pub fn be_asked_to_end_with_parent() {
     os::be_asked_to_end_with_parent();
 }
 
-/// Returns the ids of all running processes below a process. Empty on other systems than Linux.
+/// Returns the ids of all running processes below a process. Empty on systems other than Linux.
 #[must_use]
 pub fn below(process: u32) -> Vec<u32> {
     os::below(process)
 }
 
-/// What was below this process when it was ended.
+/// The processes that were ended below this one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Processes that nobody had waited for, without `child`. Some had ended by themselves.
+    /// Processes that were not waited for, without `child`. Some had ended by themselves.
     pub processes: u64,
     /// Those of them that were still running, and were ended.
     pub running: u64,
 }
 
-/// Ends all processes below this one and reaps them. `child` is one that has not been reaped and does not count.
-/// Others have `grace` to end by themselves, which is not waited for if there are none.
+/// Ends all processes below this one and reaps them. `child` has not been reaped and does not count. Others have
+/// `grace` to end by themselves; without others, there is no wait.
 ///
-/// Processes are stopped until no other one is found, and then ended. So one that starts others all the time does not
-/// escape: those that are stopped start nothing, and still count where the system limits their number. A process that
-/// the kernel does not let go is given up after some seconds.
+/// Processes are stopped until no other one is found, and then ended. So a process that keeps starting others does
+/// not escape: stopped processes start nothing, and still count towards the system's limit on processes. A process
+/// that the kernel does not release is given up after some seconds.
 pub fn end_all(child: Option<u32>, grace: Duration) -> Left {
     const PATIENCE: Duration = Duration::from_secs(5);
     const PAUSE: Duration = Duration::from_millis(1);

@@ -9,7 +9,7 @@ use rustix::process::{Signal, set_child_subreaper, set_parent_process_death_sign
 pub(crate) const FINDS_ORPHANS: bool = true;
 
 pub(crate) fn adopt_orphans() {
-    // Any process id switches it on. Kernels from 3.4 on have it.
+    // Any non-zero value enables it. Kernels have it from 3.4 on.
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn children_and_theirs_are_found_in_both_ways() {
-        // The shell waits for its child, which runs in a session of its own.
+        // The shell waits for its child, which runs in a separate session.
         let mut shell = Command::new("sh")
             .args(["-c", "setsid sleep 60 & wait"])
             .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! Systems on which nobody adopts orphans: a child and its group are reached.
+//! Systems without adoption of orphans: only a child and its group are reached.
 
 use rustix::process::{Pid, Signal};
 

@@ -1,4 +1,4 @@
-//! Signals that a process waits for beside other things: a child has ended, or somebody asks it to end.
+//! Signals that a process waits for beside other events: the end of a child, and requests to end.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
@@ -16,7 +16,7 @@ static REQUEST: AtomicI32 = AtomicI32::new(0);
 #[derive(Debug)]
 pub struct Signals {
     reader: PipeReader,
-    /// Written to by the handler as long as the process lives.
+    /// Written to by the handler for the life of the process.
     _writer: PipeWriter,
 }
 
@@ -25,7 +25,7 @@ impl Signals {
     ///
     /// # Errors
     ///
-    /// If there is no pipe to be had.
+    /// If no pipe can be created.
     pub fn watch() -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         rustix::io::ioctl_fionbio(&reader, true)?;
@@ -37,7 +37,7 @@ impl Signals {
         Ok(Self { reader, _writer: writer })
     }
 
-    /// Takes what has been told so far, and returns the latest request to end.
+    /// Reads all signals so far, and returns the latest request to end.
     #[must_use]
     pub fn take(&self) -> Option<i32> {
         let mut bytes = [0; 64];
@@ -75,7 +75,7 @@ extern "C" fn handle(signal: libc::c_int) {
         REQUEST.store(signal, Ordering::SeqCst);
     }
     let byte = 0_u8;
-    // SAFETY: `write` may be called in a handler. A full pipe tells enough already.
+    // SAFETY: `write` may be called in a handler. A full pipe is already readable.
     unsafe {
         let errno = errno();
         let before = *errno;
@@ -86,7 +86,7 @@ extern "C" fn handle(signal: libc::c_int) {
 
 /// # Safety
 ///
-/// The pointer is that of the calling thread.
+/// The pointer belongs to the calling thread.
 unsafe fn errno() -> *mut libc::c_int {
     // SAFETY: it takes nothing and returns a valid pointer.
     unsafe {

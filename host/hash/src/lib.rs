@@ -1,8 +1,8 @@
 /*!
 SHA-256 of bytes, files and streams, as this program writes it: in lower-case hexadecimal digits.
 
-Such hashes identify plugins, models, runtimes, manifests and cases. Rooms compare them as text, also
-with files that people read. So the digits are written in one place.
+Such hashes identify plugins, models, runtimes, manifests and cases. Rooms compare them as text, also with files that
+people read, so one function writes the digits.
 */
 
 use std::convert::Infallible;
@@ -39,8 +39,8 @@ pub fn sha256_of_file(path: &Path) -> io::Result<String> {
     hash
 }
 
-/// Returns the SHA-256 of what is left to read, or why it cannot be read. Each piece is also passed to `each`,
-/// which may copy it or report progress.
+/// Returns the SHA-256 of the rest of a reader. Each piece is also passed to `each`, which may copy it or report
+/// progress.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// `git` compares the working tree for `-dirty`, which takes long in a huge one.
+/// Time limit for `git`, which compares the whole working tree for `-dirty`.
 const GIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// Returns the commit of the repository around `folder`, with `-dirty` if tracked files have changes.
@@ -24,7 +24,7 @@ pub fn git_commit(folder: &Path) -> Option<String> {
         .spawn()
         .ok()?;
     let deadline = Instant::now() + GIT_LIMIT;
-    // Its answer is a line, which fits into the pipe, so that it ends without being read.
+    // Its answer is one line, which fits into the pipe, so it ends without being read.
     while child.try_wait().ok()?.is_none() {
         if Instant::now() >= deadline {
             let _ = child.kill();

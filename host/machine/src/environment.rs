@@ -1,4 +1,4 @@
-//! The machine, as it is recorded with every case.
+//! The description of the machine that is recorded with every case.
 
 use std::path::Path;
 
@@ -6,15 +6,14 @@ use host_record::{Environment, list_of_processors};
 
 use crate::{Machine, git_commit, process};
 
-/// Returns what is known of this machine now. `repository` is a folder of the user's; if a git
-/// repository holds it, its commit is recorded.
+/// Returns the current facts about this machine. `repository` is a folder of the user's; if it is in a git
+/// repository, its commit is recorded.
 #[must_use]
 pub fn environment(repository: Option<&Path>) -> Environment {
     with_commit(repository.and_then(git_commit))
 }
 
-/// Returns what is known of this machine now, with the commit of the user's repository as it was
-/// found before.
+/// Returns the current facts about this machine, with a commit of the user's repository that was read before.
 #[must_use]
 pub fn with_commit(commit: Option<String>) -> Environment {
     let machine = Machine::this();
@@ -41,7 +40,7 @@ pub fn with_commit(commit: Option<String>) -> Environment {
     }
 }
 
-/// Returns the name of this machine, as its network knows it.
+/// Returns the network name of this machine.
 #[must_use]
 pub fn name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()

@@ -1,4 +1,4 @@
-//! Machines that are made of files, for tests of this room and of those that ask it.
+//! Machines that are made of files, for tests of this crate and its users.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes a folder with these files, by their paths without a slash at the front.
+    /// Creates a folder with these files, by their paths without a leading slash.
     ///
     /// # Panics
     ///
@@ -31,7 +31,7 @@ impl Files {
         made
     }
 
-    /// Writes a file, over one that is there.
+    /// Writes or replaces a file.
     ///
     /// # Panics
     ///
@@ -46,7 +46,7 @@ impl Files {
     ///
     /// # Panics
     ///
-    /// If it is not there.
+    /// If it does not exist.
     pub fn remove(&self, path: &str) {
         fs::remove_file(self.root.join(path)).expect("removing a file");
     }
@@ -66,7 +66,7 @@ impl Files {
 
 impl Drop for Files {
     fn drop(&mut self) {
-        // A folder left behind in the temporary folder is not worth a panic.
+        // A leftover in the temporary folder is not a reason to panic.
         let _ = fs::remove_dir_all(&self.root);
     }
 }

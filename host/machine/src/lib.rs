@@ -1,13 +1,12 @@
 /*!
 Facts about the machine and the processes on it, from the operating system.
 
-Every other room uses this crate instead of opening `/proc`, `/sys` or a control group itself. A
-[`Machine`] answers through one trait, [`System`]. Its answers are readings: the caller compares,
-judges and describes them. A fact that a system does not offer keeps the trait's default, which is
-`None`, so a gap needs no code and nothing is guessed.
+All other crates use this one instead of opening `/proc`, `/sys` or a control group. A [`Machine`] answers through one
+trait, [`System`]. Its answers are readings: the caller compares, judges and describes them. A fact that a system does
+not offer keeps the trait's default, which is `None`, so a gap needs no code and nothing is guessed.
 
-On Linux the facts are files, and a machine can be made of files in a folder ([`Machine::at`]), so
-that tests read machines that they do not run on. [`fake::Files`] makes such a folder.
+On Linux the facts are files, and a machine can be made of files in a folder ([`Machine::at`]), so that tests can read
+other machines than their own. [`fake::Files`] makes such a folder.
 
 Changes to a process, such as binding it to processors, are in [`process`].
 */

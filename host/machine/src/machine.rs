@@ -1,4 +1,4 @@
-//! The machine that is asked.
+//! The machine that answers queries.
 
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use crate::darwin;
 use crate::linux;
 use crate::system::System;
 
-/// A machine, which answers with what it says about itself.
+/// A machine, which answers queries about itself.
 #[derive(Debug, Clone)]
 pub struct Machine(Arc<dyn System>);
 
 impl Machine {
-    /// The machine that this process runs on.
+    /// Returns the machine that this process runs on.
     #[must_use]
     pub fn this() -> Self {
         #[cfg(target_os = "macos")]
@@ -23,7 +23,7 @@ impl Machine {
         Self::at("/")
     }
 
-    /// A Linux machine whose `/proc`, `/sys` and `/etc` lie below `root`.
+    /// Returns a Linux machine whose `/proc`, `/sys` and `/etc` are below `root`.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self(Arc::new(linux::Files::at(root)))

@@ -12,14 +12,14 @@ use darwin as os;
 #[cfg(target_os = "linux")]
 use linux as os;
 
-/// The kernel's counters of this process at some moment, over all its threads.
+/// The kernel's counters of this process at a moment, over all its threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time in nanoseconds.
     pub processor_ns: u64,
-    /// Times that a thread gave up its processor.
+    /// Number of times that a thread gave up its processor.
     pub voluntary_switches: u64,
-    /// Times that the kernel took it.
+    /// Number of times that the kernel took it away.
     pub involuntary_switches: u64,
     /// Pages mapped without reading a disk.
     pub minor_faults: u64,
@@ -31,7 +31,7 @@ pub struct Usage {
 #[must_use]
 pub fn usage() -> Usage {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is valid, and a zeroed `rusage` is a valid one should the call fail.
+    // SAFETY: the pointer is valid, and a zeroed `rusage` is valid if the call fails.
     let usage = unsafe {
         libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
         usage.assume_init()
@@ -54,22 +54,20 @@ pub fn nice() -> Option<i32> {
     rustix::process::getpriority_process(None).ok()
 }
 
-/// Gives this thread, and those that it starts from now on, a nice value.
+/// Sets the nice value of this thread and of threads that it starts later.
 ///
 /// # Errors
 ///
-/// If this process may not have it.
+/// If this process may not set it.
 pub fn set_nice(value: i32) -> io::Result<()> {
     Ok(rustix::process::setpriority_process(None, value)?)
 }
 
-/// Returns whether this process was started to ignore a signal, as `nohup` asks for SIGHUP, or
-/// ignores it by now.
+/// Returns whether this process ignores a signal, for instance SIGHUP under `nohup`.
 #[must_use]
 pub fn ignores(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY: nothing is changed, the pointer is valid, and zeroes are a valid `sigaction` should
-    // the call fail.
+    // SAFETY: nothing is changed, the pointer is valid, and zeroes are a valid `sigaction` if the call fails.
     let action = unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
         action.assume_init()
@@ -77,23 +75,23 @@ pub fn ignores(signal: i32) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns whether this operating system lets a program choose processors at all.
+/// Returns whether this operating system lets a program choose processors.
 #[must_use]
 pub fn can_bind() -> bool {
     os::CAN_BIND
 }
 
-/// Binds this process to these processors; threads that it starts from now on inherit that.
+/// Binds this process to these processors; threads that it starts later inherit this.
 ///
 /// # Errors
 ///
-/// If there is no such processor, if this process may not use it, or if the system binds nothing.
+/// If there is no such processor, if this process may not use it, or if the system has no binding.
 pub fn bind(processors: &[u32]) -> io::Result<()> {
     os::bind(processors)
 }
 
-/// Asks the scheduler to run this thread on fast processors and soon, if the system takes such a
-/// wish. Linux does not: there, [`bind`] chooses.
+/// Asks the scheduler to prefer this thread and to run it on fast processors, if the system supports this. Linux does
+/// not; use [`bind`] instead.
 pub fn prefer_fast_processors() {
     os::prefer_fast_processors();
 }
@@ -105,14 +103,13 @@ pub fn policy() -> Option<&'static str> {
     os::policy()
 }
 
-/// Has this process killed when its parent ends, even while a plugin hangs. A parent that ended
-/// before is found out by the pipe that it left.
+/// Makes the kernel kill this process when its parent ends, even while a plugin hangs. If the parent has already
+/// ended, the closed pipe shows it.
 pub fn end_with_parent() {
     os::end_with_parent();
 }
 
-/// Has the kernel choose this process, not its parent, when memory runs out, if it takes such a
-/// wish.
+/// Makes the kernel choose this process before its parent when memory runs out, if the system supports this.
 pub fn be_first_to_go() {
     os::be_first_to_go();
 }

@@ -8,7 +8,7 @@ use host_record::{Container, ControlGroup, Limit, Processor};
 
 /// Queries about the machine and its processes.
 ///
-/// Each answer is `None`, or empty, if the system does not say. That is also each method's default.
+/// Each answer is `None`, or empty, if the system does not offer it. This is also each method's default.
 pub trait System: Debug + Send + Sync {
     /// Returns the processor's facts.
     fn processor(&self) -> Processor {
@@ -127,18 +127,18 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// Average number of processes that ran or wanted to, over one minute.
+    /// Returns the average number of running and waiting processes over one minute.
     fn load_average(&self) -> Option<f64> {
         None
     }
 
-    /// Share of the last ten seconds, in percent, in which something waited for `resource` (`cpu`,
+    /// Returns the share of the last ten seconds, in percent, in which something waited for `resource` (`cpu`,
     /// `memory`, `io`).
     fn pressure(&self, _resource: &str) -> Option<f64> {
         None
     }
 
-    /// Returns the hypervisor's name; `Some(None)` if the system says that there is none.
+    /// Returns the hypervisor's name; `Some(None)` if the system reports none.
     fn virtualisation(&self) -> Option<Option<String>> {
         None
     }
@@ -200,8 +200,7 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// Share of processor time since the machine started that a hypervisor gave to others, from 0
-    /// to 1.
+    /// Returns the share of processor time since the machine started that a hypervisor gave to others, from 0 to 1.
     fn stolen_share(&self) -> Option<f64> {
         None
     }
@@ -221,8 +220,8 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
-    /// Returns the resident memory of this process in bytes, with shared pages divided among those who share
-    /// them. The kernel walks the page tables for it, so it is not for the timed part.
+    /// Returns the resident memory of this process in bytes, with shared pages divided among the sharing processes.
+    /// The kernel walks the page tables for it, so it must not be called in the timed part.
     fn proportional_memory(&self) -> Option<u64> {
         None
     }
@@ -239,7 +238,7 @@ pub struct Place {
     pub core: (u64, u64),
 }
 
-/// Returns the state of frequencies above the nominal one.
+/// State of frequencies above the nominal one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turbo {
     /// Whether they are allowed.
@@ -253,13 +252,13 @@ pub struct Turbo {
 /// Degrees to which a system slows down because of heat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ThermalPressure {
-    /// Not at all.
+    /// The machine is not slowed down.
     Nominal,
-    /// Somewhat: fans run, and work in the background slows down.
+    /// Fans run, and background work slows down.
     Moderate,
-    /// Much: processors run slower.
+    /// Processors run slower.
     Heavy,
-    /// The machine is about to save itself.
+    /// The machine is about to protect itself.
     Trapping,
     /// The machine goes to sleep.
     Sleeping,
@@ -292,7 +291,7 @@ pub struct ProcessMemory {
 pub struct QuotaThrottling {
     /// Number of times that a quota stopped the processes of its group.
     pub times: u64,
-    /// For how long in all, in nanoseconds.
+    /// Total time of these stops, in nanoseconds.
     pub ns: u64,
 }
 
@@ -321,7 +320,7 @@ pub struct EnergyCounter {
 pub enum NoEnergy {
     /// Programs on this operating system cannot read counters of energy.
     NotOffered,
-    /// The system shows no counters in this folder.
+    /// The system has no counters in this folder.
     NoCounters {
         /// The folder.
         folder: String,
@@ -342,30 +341,30 @@ pub enum NoEnergy {
     },
 }
 
-/// Activity of this process, the host and the machine until some moment.
+/// Activity of this process, the host and the machine until a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     /// Processor time of this process in nanoseconds.
     pub own_ns: u64,
-    /// Processor time in nanoseconds of the host's processes, which take what is measured while it is
-    /// measured. `None` if one of them does not run.
+    /// Processor time in nanoseconds of the host's processes, which receive the measurements meanwhile. `None` if one
+    /// of them does not run.
     pub host_ns: Option<u64>,
     /// The machine.
     pub machine: Option<MachineActivity>,
 }
 
-/// Total activity of all processors until some moment.
+/// Total activity of all processors until a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MachineActivity {
     /// Number of processors.
     pub processors: u32,
     /// Time in nanoseconds spent in processes and in the kernel.
     pub busy_ns: u64,
-    /// Time in nanoseconds that a hypervisor kept for others, if the system counts it.
+    /// Time in nanoseconds that a hypervisor gave to others, if the system counts it.
     pub stolen_ns: Option<u64>,
 }
 
-/// Total activity of some processors until some moment.
+/// Total activity of some processors until a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessorActivity {
     /// Time in nanoseconds spent in processes and in the kernel.

@@ -22,7 +22,7 @@ pub struct MetadataError {
     pub message: String,
 }
 
-/// An unusable plugin in a plugin folder. It hides no other.
+/// An unusable plugin in a plugin folder. It does not hide others.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Problem {
     /// A folder that was named does not exist or cannot be read.
@@ -153,7 +153,7 @@ fn who_names(origin: Origin) -> &'static str {
     }
 }
 
-/// Says which side must move: the one whose version is behind.
+/// Returns which side must be updated: the one with the older version.
 fn abi_help(required: &VersionReq, offered: &Version) -> String {
     let newer = Version::new(offered.major, offered.minor + 1, 0);
     let major = Version::new(offered.major + 1, 0, 0);
@@ -226,7 +226,7 @@ pub enum RegistryError {
         folder: PathBuf,
         /// SHA-256 of its files when it was trusted.
         recorded: String,
-        /// Time of that.
+        /// Time of that record.
         recorded_at: String,
         /// SHA-256 now.
         found: String,
@@ -245,9 +245,9 @@ pub enum RegistryError {
 }
 
 impl RegistryError {
-    /// Returns whether the plugin is only not installed, so that an experiment may go on without it. A plugin that
-    /// is there and cannot be used is an error that the user can mend before anything is measured, and one that is
-    /// not trusted, or that uses files outside its folder, may be an attack.
+    /// Returns whether the plugin is merely not installed, so that an experiment may continue without it. An unusable
+    /// plugin is an error that the user can fix before anything is measured, and a plugin that is not trusted, or
+    /// that uses files outside its folder, may be an attack.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         matches!(self, Self::Unknown { .. })
@@ -310,8 +310,7 @@ impl RegistryError {
     }
 }
 
-/// Returns whether `version` is too old for `requirement`, as opposed to too new: whether some
-/// later version of the kinds in semver ranges fits.
+/// Returns whether `version` is too old for `requirement`, as opposed to too new: whether a later version fits.
 fn is_below(version: &Version, requirement: &VersionReq) -> bool {
     requirement.comparators.iter().any(|comparator| {
         let bound = Version::new(
@@ -323,7 +322,7 @@ fn is_below(version: &Version, requirement: &VersionReq) -> bool {
     })
 }
 
-/// Returns the first digits of a hash: enough to tell two apart.
+/// Returns the first digits of a hash, enough to distinguish two.
 fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
@@ -344,7 +343,7 @@ pub(crate) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// A problem, as machine formats show it.
+/// The problem in machine formats.
 impl Serialize for Problem {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;

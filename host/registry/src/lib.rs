@@ -1,11 +1,10 @@
 /*!
 Discovery of plugins, and trust.
 
-Two kinds of plugin are found in the same folders. A **native plugin** (a backend) is a folder
-with a `plugin.toml` and a library; it can do everything that the user can, so it needs trust. A
-**guest** (a metric, report or recommender) is a `.wasm` file, directly in a plugin folder or one
-folder deeper; it runs in a sandbox, so it needs none. Scanning reads `plugin.toml` files and
-names, and loads nothing.
+Two kinds of plugin are found in the same folders. A **native plugin** (a backend) is a folder with a `plugin.toml`
+and a library; it has all rights of the user, so it needs trust. A **guest** (a metric, report or recommender) is a
+`.wasm` file, directly in a plugin folder or one folder deeper; it runs in a sandbox, so it needs none. Scanning reads
+`plugin.toml` files and names, and loads nothing.
 
 # Search order
 
@@ -19,10 +18,9 @@ The first plugin that fits wins; those that it hides are reported as shadowed:
 | `Installed` | `plugins/` beside the executable | as trusted as the executable itself |
 | `Manifest` | folders that a manifest names | refused until the user trusts them |
 
-The current command comes before the user's setup, and that before the installed program. A manifest
-can come from someone else, so its folders come last: they can add a plugin but never replace one. The
-current directory is not searched, and a relative entry in `TARE_PLUGINS` is refused because it would
-change that.
+The command's folders come before the user's setup, which comes before the installed program. A manifest can come from
+someone else, so its folders come last: they can add a plugin but never replace one. The current directory is not
+searched, and a relative entry in `TARE_PLUGINS` is refused because it would change that.
 
 # Trust
 
@@ -33,8 +31,8 @@ has changed since is refused until `host plugins trust ID`. A manifest's folder 
 use: the manifest's author is not the user. For the same reason a plugin there may not name a runtime on
 this machine. The hash does not cover the libraries that the plugin links to.
 
-Guests are not locked: the sandbox protects from them, and every result records the hash of the guest
-that computed it.
+Guests are not locked: the sandbox protects against them, and every result records the hash of the guest that computed
+it.
 */
 
 mod error;
@@ -55,6 +53,5 @@ pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Seal, Trust
 pub use runtime::{LockedPackage, RuntimeLock, RuntimeNeed};
 pub use search::{Folder, Places, Search};
 
-/// The native ABI that this host speaks: major and minor version, as `plugin.toml`'s `api` range
-/// sees it.
+/// Version of this host's native ABI, which must fit the range `api` in `plugin.toml`.
 pub const HOST_ABI: semver::Version = semver::Version::new(1, 1, 0);

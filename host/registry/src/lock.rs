@@ -134,7 +134,7 @@ impl LockFile {
         })
     }
 
-    /// Records a plugin unless one is recorded for its folder, and returns what is recorded.
+    /// Records a plugin unless one is recorded for its folder, and returns the record.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl LockFile {
         beside.write_all(format!("{HEADER}{text}").as_bytes()).map_err(written)?;
         beside.as_file().sync_all().map_err(written)?;
         beside.persist(&self.path).map_err(|error| written(error.error))?;
-        // The rename itself is on stable storage once the folder is.
+        // The rename is on stable storage once the folder is synced.
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(written)
     }
 

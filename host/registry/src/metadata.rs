@@ -53,11 +53,10 @@ pub struct Metadata {
     /// The vendor's runtime that it uses, if that can be installed.
     #[serde(default)]
     pub runtime: Option<RuntimeNeed>,
-    /// Permissions beyond computing, in words for the user; the host cannot enforce them for native
-    /// code.
+    /// Permissions beyond computing, as text for the user; the host cannot enforce them for native code.
     #[serde(default)]
     pub permissions: Vec<String>,
-    /// Names of the host's environment variables that it needs beyond those that every worker is given.
+    /// Names of the host's environment variables that it needs beyond those that every worker gets.
     #[serde(default)]
     pub environment: Vec<String>,
     /// Names and one-sentence explanations of its options. `None` if they are not listed; the

@@ -16,7 +16,7 @@ pub enum Origin {
     User,
     /// Beside the executable.
     Installed,
-    /// A manifest, which may be someone else's.
+    /// A manifest, which may have another author.
     Manifest,
 }
 

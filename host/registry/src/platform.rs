@@ -21,7 +21,7 @@ pub(crate) fn user_config_folder() -> Option<PathBuf> {
 }
 
 fn user_folder(variable: &str, beneath_home: &str) -> Option<PathBuf> {
-    // The specification says that a relative path here is invalid and to be ignored.
+    // The specification requires relative paths to be ignored.
     let named = env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = named.or_else(|| {
         let home = env::home_dir().filter(|home| home.is_absolute())?;

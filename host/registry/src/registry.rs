@@ -25,7 +25,7 @@ pub struct NativePlugin {
     pub metadata: Metadata,
     /// The plugin's folder, with links resolved.
     pub folder: PathBuf,
-    /// Its library, with links resolved. It lies in the folder.
+    /// Its library, with links resolved. It is in the folder.
     pub library: PathBuf,
     /// Origin of its folder.
     pub origin: Origin,
@@ -48,7 +48,7 @@ pub struct GuestFile {
 
 impl GuestFile {
     /// Returns whether the file is the plugin `id` by its name: `latency`, with a version `latency-0.2.0`, or with
-    /// the kind, as cargo names it, `metric-latency`. A file that cannot be loaded has nothing but its name.
+    /// the kind, as cargo names it, `metric-latency`. If a file cannot be loaded, only its name is known.
     #[must_use]
     pub fn is_named_like(&self, id: &str) -> bool {
         let kinds = ["metric-", "report-", "recommender-"];
@@ -71,15 +71,15 @@ pub enum Trust {
     Installed,
     /// Its hash is the recorded one.
     Recorded,
-    /// The user brought it in and has not used it yet; using it records its hash.
+    /// The user installed it and has not used it yet; the first use records its hash.
     New,
-    /// A manifest brought it in and the user has not trusted it.
+    /// A manifest names its folder, and the user has not trusted it.
     Untrusted,
     /// Its hash is not the recorded one.
     Changed {
         /// SHA-256 when it was recorded.
         recorded: String,
-        /// Time of that.
+        /// Time of that record.
         recorded_at: String,
     },
 }
@@ -88,7 +88,7 @@ pub enum Trust {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal {
     /// SHA-256 of the lines that `sha256sum` prints in its folder for `plugin.toml`, `runtime.lock` if there
-    /// is one, and the library: the files that decide what its code does. Trust depends on this hash.
+    /// is one, and the library: the files that determine its code. Trust depends on this hash.
     pub sha256: String,
     /// SHA-256 of its library alone, which results keep.
     pub library_sha256: String,
@@ -99,7 +99,7 @@ pub struct Seal {
 pub struct Trusted {
     /// The plugin.
     pub plugin: NativePlugin,
-    /// Its hashes. `None` if it lies beside the executable and needs no record.
+    /// Its hashes. `None` if it is beside the executable and needs no record.
     pub seal: Option<Seal>,
     /// Other plugins with the same id, whose trust is unchanged.
     pub others: Vec<NativePlugin>,
@@ -129,7 +129,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Searches the folders. A broken plugin becomes a problem and hides no other.
+    /// Searches the folders. A broken plugin becomes a problem and does not hide others.
     #[must_use]
     pub fn scan(search: &Search) -> Self {
         let _span = tracing::debug_span!("scan plugins").entered();
@@ -154,7 +154,7 @@ impl Registry {
     }
 
     fn scan_folder(&mut self, Folder { path, origin }: &Folder) {
-        // A plugin's own folder may be named as well as the folder above it.
+        // A named folder may be a plugin's own folder or the folder above it.
         let folder = Folder { path: path.clone(), origin: *origin };
         if path.join(DESCRIPTION).is_file() {
             self.scan_entry(path, &folder);
@@ -162,7 +162,7 @@ impl Registry {
         }
         let entries = match sorted_entries(path) {
             Ok(entries) => entries,
-            // These two folders need not exist: no one has asked for them.
+            // These two folders need not exist, since the user did not name them.
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound
                     && matches!(origin, Origin::User | Origin::Installed) =>
@@ -269,12 +269,12 @@ impl Registry {
         self.guests.iter().find(|other| other.origin == Origin::Installed && other.name == id)
     }
 
-    /// Returns the backend `id`: the first in order of preference whose version fits. Its files are
-    /// hashed and compared with the lock file.
+    /// Returns the backend `id`: the first in order of preference whose version fits. Hashes its files and compares
+    /// them with the lock file.
     ///
     /// # Errors
     ///
-    /// If there is none, none that works, none that fits, or none that is trusted.
+    /// If no plugin has this id, works, fits and is trusted.
     pub fn backend(
         &self,
         id: &str,
@@ -331,7 +331,7 @@ impl Registry {
         self.unknown("backend", id, natives)
     }
 
-    /// Returns the error that no plugin `id` is among those that are `available`.
+    /// Returns the error that no plugin `id` is among the `available` ones.
     #[must_use]
     pub fn unknown<'a>(
         &self,
@@ -389,7 +389,7 @@ impl Registry {
             Trust::Installed | Trust::Recorded => {}
             Trust::New => {
                 let recorded = self.lock()?.record_first(entry(plugin, &seal))?;
-                // Another host may have recorded another plugin here a moment ago.
+                // Another host may just have recorded another plugin here.
                 if recorded.sha256 != seal.sha256 {
                     return Err(changed(recorded.sha256, recorded.recorded_at));
                 }
@@ -464,7 +464,7 @@ fn entry(plugin: &NativePlugin, seal: &Seal) -> Locked {
 const DESCRIPTION: &str = "plugin.toml";
 const RUNTIME_LOCK: &str = "runtime.lock";
 
-/// Hashes the files that decide what a plugin's code does.
+/// Hashes the files that determine a plugin's code.
 fn seal(plugin: &NativePlugin) -> Result<Seal, RegistryError> {
     let library_sha256 = hash(&plugin.library)?;
     let mut lines = format!("{}  {DESCRIPTION}\n", hash(&plugin.folder.join(DESCRIPTION))?);
@@ -485,7 +485,7 @@ fn probable_id(folder: &Path, file: &Path) -> Option<String> {
         let value = value.trim().trim_matches(['"', '\'']);
         (key.trim() == "id" && is_id(value)).then(|| value.to_owned())
     };
-    // The keys of the plugin come before its tables, which may have an `id` of their own.
+    // The plugin's keys come before its tables, which may also have an `id`.
     let lines = text.lines().take_while(|line| !line.trim_start().starts_with('['));
     let mut lines = lines.filter_map(value);
     lines.next().or_else(|| Some(folder.file_name()?.to_str()?.to_owned()))
@@ -511,7 +511,7 @@ fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugi
         reason: error.to_string(),
     };
     let folder = folder.canonicalize().map_err(|error| unreadable(folder, error))?;
-    // What lies elsewhere may be trusted there, under another description, or change there.
+    // A file elsewhere may be trusted there, under another description, or change there.
     let library_name = platform::library_file_name(&metadata.library);
     for name in [DESCRIPTION, RUNTIME_LOCK, &library_name] {
         let file = folder.join(name);
@@ -663,7 +663,7 @@ mod tests {
         plugin `npu` 0.1.0 comes with the manifest, from /manifest/npu-0.1.0, and is native code that you have not trusted
         help: if you know where it is from: host plugins trust npu --plugins /manifest/npu-0.1.0
         ");
-        // Trusting it is the user's own act, and holds for this library only.
+        // The user trusts it explicitly, and only for this library.
         registry.trust("npu").expect("trusting");
         registry.backend("npu", None).expect("a trusted library");
         machine.install("manifest", "npu", "0.1.0", "other code");

@@ -27,7 +27,7 @@ pub struct RuntimeNeed {
     /// Its name.
     #[serde(deserialize_with = "word")]
     pub name: String,
-    /// The version that is installed.
+    /// The version to install.
     #[serde(deserialize_with = "word")]
     pub version: String,
     /// Whether the plugin works without it.
@@ -39,8 +39,8 @@ pub struct RuntimeNeed {
     /// Summary, in one line.
     #[serde(deserialize_with = "line")]
     pub summary: String,
-    /// A folder or library on this machine that is used instead of an installed one. A relative path
-    /// begins in the plugin's folder.
+    /// A folder or library on this machine that is used instead of an installed one. A relative path starts in the
+    /// plugin's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl RuntimeNeed {
     }
 }
 
-/// A `runtime.lock`: the packages that a runtime is made of.
+/// A `runtime.lock`: the packages of a runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeLock {
     /// Packages for all platforms.
@@ -80,7 +80,7 @@ pub struct LockedPackage {
     /// Its version.
     #[serde(deserialize_with = "word")]
     pub version: String,
-    /// The file's name; its tags say which Python and system it is asked for.
+    /// The file's name, whose tags determine the Python and system to request.
     #[serde(deserialize_with = "wheel")]
     pub file: String,
     /// SHA-256 of the file, in hexadecimal.
@@ -158,7 +158,7 @@ fn library_folder() -> String {
     "lib".into()
 }
 
-/// Reads a text and sees that it is right; `what` says what it has to be.
+/// Reads a text and checks it; `what` describes a valid one.
 fn checked<'de, D: Deserializer<'de>>(
     deserializer: D,
     is_right: impl FnOnce(&str) -> bool,
@@ -172,7 +172,7 @@ fn checked<'de, D: Deserializer<'de>>(
     }
 }
 
-/// Reads a word that becomes part of a file's name, and of a line that pip reads.
+/// Reads a word that becomes part of a file's name and of a line for pip.
 fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let is_word = |text: &str| {
         text.starts_with(|first: char| first.is_ascii_alphanumeric())

@@ -30,7 +30,7 @@ impl Places {
             executable_folder: executable.and_then(|path| Some(path.parent()?.to_owned())),
             user_data: platform::user_data_folder(),
             user_config: platform::user_config_folder(),
-            // An empty entry means the current directory to a shell; here it means nothing.
+            // A shell takes an empty entry as the current directory; here it is ignored.
             environment: platform::split_paths(&environment)
                 .into_iter()
                 .filter(|path| !path.as_os_str().is_empty())
@@ -39,7 +39,7 @@ impl Places {
     }
 }
 
-/// A folder to look in.
+/// A folder to search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     /// The folder.
@@ -51,7 +51,7 @@ pub struct Folder {
 /// Folders to search, in order, and the lock file for native plugins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Search {
-    /// Folders, the first to be searched first.
+    /// Folders in the order of the search.
     pub folders: Vec<Folder>,
     /// The lock file; `None` if the user has no configuration folder.
     pub lock_file: Option<PathBuf>,
@@ -70,8 +70,7 @@ impl Search {
         let installed =
             places.executable_folder.as_ref().map(|folder| resolve(&folder.join("plugins")));
         for path in flags {
-            // Who names the executable's own folder asks to search it first, and does not make it
-            // any stranger than it is.
+            // If a flag names the executable's own folder, it is searched first and stays trusted.
             let named = installed.as_ref() == Some(&resolve(path));
             search.push(if named { Origin::Installed } else { Origin::Flag }, path);
         }
@@ -94,7 +93,7 @@ impl Search {
         search
     }
 
-    /// Adds a folder. One that is named twice keeps its first place and origin.
+    /// Adds a folder. A folder named twice keeps its first place and origin.
     fn push(&mut self, origin: Origin, path: &Path) {
         let path = resolve(path);
         if self.folders.iter().all(|folder| folder.path != path) {

@@ -1,4 +1,4 @@
-//! Reading the TOML files of a plugin folder strictly: errors name the file, the line and the key.
+//! Strict reading of a plugin folder's TOML files: errors name the file, the line and the key.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ pub(crate) struct Text<'text> {
 }
 
 impl Text<'_> {
-    /// Parses the text. Checks `schema` first: a newer file may have unknown keys, and then its
-    /// version is the reason to report.
+    /// Parses the text. Checks `schema` first: a newer file may have unknown keys, and then its version is the
+    /// reported reason.
     pub(crate) fn parse<T: DeserializeOwned>(self, newest: u32) -> Result<T, MetadataError> {
         #[derive(Deserialize)]
         struct Schema {

@@ -1,5 +1,4 @@
-//! The backends' pages say what the backends are: every page has the same parts, and no option is missing,
-//! or left from a time that is over.
+//! The backends' pages are complete: every page has the same parts, and no option is missing or obsolete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,7 +18,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the folders of the backends, by id, with what their `plugin.toml` says.
+/// Returns the folders of the backends, by id, with their `plugin.toml`.
 fn backends() -> BTreeMap<String, (PathBuf, Metadata)> {
     let entries = fs::read_dir(repository("plugins/backends")).expect("the backends");
     let folders = entries.map(|entry| entry.expect("an entry").path());
@@ -92,7 +91,7 @@ fn the_pages_name_the_options_that_there_are() {
             metadata.options.expect("it lists its options").into_keys().collect();
         let missing: Vec<_> = known.difference(&named).collect();
         assert!(missing.is_empty(), "{id}: the page does not name {missing:?}");
-        // An option of another's that has a meaning here may be named beside.
+        // The page may also name options of other backends that have a meaning here.
         let covered = |name: &String| {
             known.iter().any(|known| match known.strip_suffix('*') {
                 Some(beginning) => name.starts_with(beginning),
@@ -126,7 +125,7 @@ fn the_table_of_backends_names_the_extensions_that_they_offer() {
     for (id, (folder, _)) in backends() {
         let row = index.lines().find(|line| line.starts_with(&format!("| [`{id}`]")));
         let cell = row.expect("a row").split('|').nth(6).expect("extensions");
-        // It offers what an option asks for.
+        // Its extensions depend on an option.
         if id == "fault" {
             continue;
         }
@@ -142,7 +141,7 @@ fn the_table_of_backends_names_the_extensions_that_they_offer() {
     }
 }
 
-/// Links between the pages, and to other files of the repository.
+/// Checks links between the pages, and to other files of the repository.
 #[test]
 fn links_of_the_pages_lead_somewhere() {
     let pages = backends().into_values().map(|(folder, _)| folder.join("README.md"));

@@ -1,4 +1,4 @@
-//! Meaning of a worker's end.
+//! The reason of a worker's end.
 
 use std::process::ExitStatus;
 
@@ -11,9 +11,9 @@ use crate::platform;
 pub(crate) struct Memory {
     /// Its limit in bytes.
     pub(crate) limit: Option<u64>,
-    /// The most that was seen in use, in bytes.
+    /// Highest memory seen in use, in bytes.
     pub(crate) peak: Option<u64>,
-    /// The kernel's count of processes that it ended for want of memory, before and after.
+    /// The kernel's count of processes that it killed for lack of memory, before and after.
     pub(crate) kills: Option<(u64, u64)>,
 }
 
@@ -54,15 +54,15 @@ pub(crate) fn explain(
     }
 }
 
-/// Returns what C++ says of an exception that nobody caught, on one line: its type, and its text if it has one. It is
-/// the last of what the worker wrote, apart from notes of other threads.
+/// Returns C++'s message about an uncaught exception on one line: its type, and its text if it has one. It is the
+/// worker's last output, apart from lines of other threads.
 fn uncaught_exception(standard_error: &str) -> Option<String> {
     /// Lines of other threads that may follow.
     const LAST: usize = 20;
     /// Longest text in characters.
     const LONGEST: usize = 1000;
 
-    /// Rust's word if the exception ended in a thread of Rust.
+    /// Rust's message if the exception ended in a Rust thread.
     const FOREIGN: &str = "Rust cannot catch foreign exceptions";
 
     let lines: Vec<&str> = standard_error.lines().collect();
@@ -76,7 +76,7 @@ fn uncaught_exception(standard_error: &str) -> Option<String> {
         let is_foreign = lines[last..].iter().any(|line| line.contains(FOREIGN));
         return is_foreign.then(|| "an exception left a function of the backend".to_owned());
     };
-    // The text follows on lines of its own, with two spaces before the first.
+    // The text follows on separate lines, with two spaces before the first.
     let mut said = vec![lines[start].trim()];
     if let Some(text) = lines.get(start + 1).filter(|line| line.trim_start().starts_with("what():"))
     {

@@ -1,12 +1,12 @@
 /*!
 Environment of a worker, for the plugin that it opens.
 
-Loaders and many runtimes read their settings from the environment when they are loaded, which is
-too early for a plugin to set them; so the host does, before the worker starts.
+Loaders and many runtimes read their settings from the environment when they are loaded, before a plugin could set
+them. So the host sets them before the worker starts.
 
-A plugin is somebody else's code, and the user's environment holds tokens. A worker is given the variables
-that systems, loaders and engines are known to read ([`NAMES`], [`FAMILIES`]), those that its `plugin.toml` or the
-manifest names, and no others.
+A plugin is third-party code, and the user's environment holds tokens. A worker gets the variables that systems,
+loaders and engines are known to read ([`NAMES`], [`FAMILIES`]), those that its `plugin.toml` or the manifest names,
+and no others.
 */
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::platform;
 /// Variable that names the plugin's runtime: its folder, or the library itself.
 const RUNTIME: &str = "TARE_RUNTIME";
 
-/// Variables that every worker is given if they are set.
+/// Variables that every worker gets if they are set.
 const NAMES: [&str; 24] = [
     // The system and the user.
     "PATH",
@@ -51,8 +51,8 @@ const NAMES: [&str; 24] = [
     "LSAN_OPTIONS",
 ];
 
-/// Beginnings of names that every worker is given: locales and folders, allocators, threading and mathematics
-/// libraries, drivers and engines.
+/// Beginnings of names that every worker gets: locales and folders, allocators, threading and mathematics libraries,
+/// drivers and engines.
 const FAMILIES: [&str; 38] = [
     "LC_",
     "XDG_",
@@ -95,8 +95,8 @@ const FAMILIES: [&str; 38] = [
 ];
 
 /// Sets the environment that a plugin expects for a process that opens one: a worker, or another
-/// program in its place. `runtime` is the folder or the library for the plugin, and `further` names variables
-/// beyond those that every worker is given.
+/// program in its place. `runtime` is the folder or the library for the plugin, and `further` names variables beyond
+/// those that every worker gets.
 pub fn set_environment(command: &mut Command, runtime: Option<&Path>, further: &[String]) {
     command.env_clear().envs(variables_of_worker(runtime, further));
 }
@@ -120,7 +120,7 @@ pub(crate) fn variables_of_worker(
     all
 }
 
-/// Returns whether a worker is given the host's variable of this name.
+/// Returns whether a worker gets the host's variable of this name.
 fn is_given(name: &OsStr, further: &[String]) -> bool {
     let Some(name) = name.to_str() else { return false };
     NAMES.contains(&name)
@@ -147,8 +147,8 @@ fn folders(list: &OsStr) -> impl Iterator<Item = PathBuf> + '_ {
     env::split_paths(list).filter(|folder| !folder.as_os_str().is_empty())
 }
 
-/// Returns folders as a list. A folder whose name has the separator in it cannot be listed, and `otherwise` stands
-/// for all; the plugin still has its path.
+/// Returns folders as a list. If a folder's name contains the separator, it cannot be listed, and `otherwise`
+/// replaces the list; the plugin still has its path.
 fn listed(folders: impl Iterator<Item = PathBuf>, otherwise: &OsStr) -> OsString {
     env::join_paths(folders).unwrap_or_else(|_| otherwise.to_owned())
 }

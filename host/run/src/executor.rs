@@ -7,19 +7,18 @@ use crate::interrupt::Interrupt;
 
 /// Executes cases, one process of a case at a time.
 ///
-/// A [`CaseSpec`] is all that an executor is given. It names files and plugins by their content and holds
-/// no path, so that it means the same on every machine; a [`Resolver`](crate::Resolver) on the machine that executes
-/// it finds them there.
+/// An executor gets only a [`CaseSpec`]. It names files and plugins by their content and holds no path, so it is
+/// valid on every machine; a [`Resolver`](crate::Resolver) on the executing machine finds them there.
 pub trait Executor {
     /// Returns the name of the machine that cases are executed on.
     fn machine(&self) -> String;
 
-    /// Executes one process of a case, and tells `events` what happens meanwhile. What goes wrong with
-    /// the case is its outcome.
+    /// Executes one process of a case, and reports its progress to `events`. A failure of the case is part of its
+    /// outcome.
     ///
     /// # Errors
     ///
-    /// Only what `events` returns; the case is then given up.
+    /// Only errors of `events`; the case is then given up.
     fn execute(
         &mut self,
         case: &CaseSpec,
@@ -34,7 +33,7 @@ pub trait Events {
     ///
     /// # Errors
     ///
-    /// If that cannot be kept.
+    /// If this cannot be recorded.
     fn started(&mut self) -> Result<(), RunError>;
 
     /// Called when the case enters a phase.
@@ -58,7 +57,7 @@ pub trait Events {
 /// End of a case's execution.
 #[derive(Debug)]
 pub enum Execution {
-    /// Somebody asked to stop.
+    /// A stop was requested.
     Interrupted,
     /// The case has an outcome.
     Ended(Box<Ended>),
@@ -73,7 +72,7 @@ pub struct Ended {
     pub elapsed_ns: u64,
     /// Its outcome.
     pub outcome: Outcome,
-    /// The last of the worker's standard error.
+    /// The end of the worker's standard error.
     pub standard_error: String,
     /// The machine that it was executed on, with its name.
     pub environment: Environment,

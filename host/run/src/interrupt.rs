@@ -1,12 +1,12 @@
-//! A request to stop, from wherever it comes.
+//! A request to stop, from any source.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A handle to stop a run; clones are the same handle.
 ///
-/// [`Interrupt::interrupt`] may be called from any thread, such as that of a handler for Ctrl-C.
-/// An interrupted handle stays so.
+/// [`Interrupt::interrupt`] may be called from any thread, such as that of a handler for Ctrl-C. An interrupted
+/// handle stays interrupted.
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt {
     state: Arc<(Mutex<bool>, Condvar)>,

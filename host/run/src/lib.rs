@@ -1,21 +1,20 @@
 /*!
 Runs a plan: starts workers, watches them, and records how each case ended.
 
-Each case gets a worker process of its own, because a backend is foreign native code: it may
-crash, hang, leak or be killed, and must not cost more than its case. This room is the other side
-of that boundary. It owns four things:
+Each case gets a separate worker process, because a backend is foreign native code: it may crash, hang, leak or be
+killed, and must not cost more than its case. This crate is the host's side of that boundary. It guarantees four
+things:
 
-- **Every way to die becomes a [`host_record::Failure`].** A worker that exits, is ended by a
-  signal, goes silent, exhausts the machine's memory, breaks the protocol or never
-  starts: each is distinguished, and the case is recorded with the reason and the worker's last
-  standard error. No worker can make the host wait for ever.
-- **Nothing that a worker starts outlives it.** Its processes count in its memory and end with it.
+- **Every abnormal end becomes a [`host_record::Failure`].** A worker may exit, be ended by a signal, go silent,
+  exhaust the machine's memory, break the protocol or never start. These are distinguished, and the case is recorded
+  with the reason and the worker's last standard error. No worker can make the host wait for ever.
+- **Nothing that a worker starts outlives it.** Its processes count towards its memory and end with it.
 - **The host stays quiet while the clock runs.** Samples that arrive during a measurement are held
   back, and go to the [`Recorder`](host_record::Recorder) when it is over.
 - **An [`Interrupt`] costs at most the case in progress,** which is left unrecorded so that a
   resumed run repeats it.
 
-Nothing is printed here; pass an [`Observer`] to show progress.
+This crate prints nothing; an [`Observer`] can show progress.
 */
 
 mod death;

@@ -15,7 +15,7 @@ use crate::reference::{Reference, References};
 use crate::resolver::{Found, LocalPlugin, Resolver, find};
 use crate::supervise::{Conclusion, Limits, Program, supervise};
 
-/// Executes cases on this machine and describes plugins, each in a worker process of its own.
+/// Executes cases on this machine and describes plugins, each in a separate worker process.
 pub struct LocalExecutor {
     /// The executable `host-worker`.
     pub worker: PathBuf,
@@ -23,13 +23,12 @@ pub struct LocalExecutor {
     pub describe_timeout: Duration,
     /// A folder of the user's, whose git commit is recorded with each case.
     pub repository: Option<PathBuf>,
-    /// A folder for outputs of references, made when it is first needed. Without it, no case can be
-    /// checked.
+    /// A folder for outputs of references, created when needed. Without it, no case can be checked.
     pub references: Option<PathBuf>,
     /// Finds the files and plugins that cases name.
     pub resolver: Arc<dyn Resolver>,
     known_references: References,
-    /// The repository's commit, once it was looked for.
+    /// The repository's commit, once it was read.
     commit: Option<Option<String>>,
 }
 
@@ -44,7 +43,7 @@ pub struct DescribeError {
 }
 
 impl LocalExecutor {
-    /// Samples that are buffer back while the worker measures may take this many bytes.
+    /// Limit on the samples that are held back while the worker measures, in bytes.
     const HELD_LIMIT: usize = 64 << 20;
 
     /// Creates an executor with this `host-worker`, a time-out of half a minute for describing, no repository
@@ -71,8 +70,8 @@ impl LocalExecutor {
         }
     }
 
-    /// Opens a plugin in a worker, and returns its description and its devices. If a SHA-256 is
-    /// given, a library with another one is refused.
+    /// Opens a plugin in a worker, and returns its description and its devices. If a SHA-256 is given, a library with
+    /// a different one is refused.
     ///
     /// # Errors
     ///
@@ -201,7 +200,7 @@ impl Executor for LocalExecutor {
         let (folder, worker) = (self.references.as_deref(), &*self.worker);
         let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
         let started_at = jiff::Timestamp::now().to_string();
-        // A case with nothing to compare its outputs with is not started, and takes no time.
+        // A case without reference outputs for its check is not started, and takes no time.
         let unstarted = |failure| (Outcome::Failed { failure }, String::new(), Duration::ZERO);
         let end = match (reference, found) {
             (Reference::Interrupted, _) => None,
@@ -226,8 +225,8 @@ impl Executor for LocalExecutor {
     }
 }
 
-/// Converts a failure to an outcome. A backend that reports that it cannot do a case has not failed:
-/// that is a gap. So is a backend that has not found its runtime.
+/// Converts a failure to an outcome. If a backend reports that it does not support a case, this is a gap and not a
+/// failure. The same holds for a backend that has not found its runtime.
 fn outcome_of(failure: Failure, missing: Option<&Gap>) -> Outcome {
     if let (
         Failure::Backend { phase: Phase::Load, code: ErrorCode::RuntimeMissing, .. },

@@ -6,13 +6,13 @@ use std::process::{Child, Command, ExitStatus};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-/// The variable that lists the folders which the loader looks into first. macOS takes it from no
-/// program that comes with the system or that forbids it; neither is a worker.
+/// The variable that lists the folders that the loader searches first. macOS ignores it for programs of the system
+/// and for programs that forbid it; a worker is neither.
 pub(crate) const LIBRARY_PATH: &str =
     if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
-/// Puts the process into a group of its own: a Ctrl-C in the terminal does not reach it, and its
-/// children can be ended with it.
+/// Puts the process into a separate group: a Ctrl-C in the terminal does not reach it, and its children can be ended
+/// with it.
 pub(crate) fn separate(command: &mut Command) {
     command.process_group(0);
 }
@@ -24,7 +24,7 @@ pub(crate) fn widen(pipe: impl AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
 }
 
-/// Does nothing: the kernel chooses the size of a pipe here. macOS widens one to 64 KiB by itself once more
+/// Does nothing: on this system the kernel chooses the size of a pipe. macOS widens one to 64 KiB by itself once more
 /// than its first 16 KiB are waiting.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn widen(_: impl AsFd) {}
@@ -36,10 +36,10 @@ pub(crate) fn ask_to_end(child: &Child) {
     }
 }
 
-/// Ends a process that has not been reaped, and all others in the group that it was made to lead.
+/// Kills a process that has not been reaped, and all others in the group that it leads.
 pub(crate) fn kill_group(child: &Child) {
     if let Some(id) = pid(child) {
-        // It may have ended already, which is as good. It may also have joined another group.
+        // It may already have ended, or have joined another group.
         let _ = rustix::process::kill_process_group(id, Signal::KILL);
         let _ = rustix::process::kill_process(id, Signal::KILL);
     }

@@ -16,17 +16,17 @@ use host_record::protocol::{CANCEL, Frame, Message, Remains, read_frame};
 
 use crate::platform;
 
-/// Limit of a worker's standard error that is kept: its end, where the reason is.
+/// Limit on the kept end of a worker's standard error, which contains the reason of a failure.
 const STANDARD_ERROR_LIMIT: usize = 64 << 10;
 
-/// Frames that may wait for the host before the worker has to.
+/// Frames that may wait for the host before the worker must wait.
 const FRAMES_IN_FLIGHT: usize = 64;
 
-/// Time for a worker's overseer to end all that the worker started.
+/// Time for a worker's overseer to end all processes that the worker started.
 const OVERSEER_GRACE: Duration = Duration::from_secs(10);
 
-/// Time to wait for the last of what a process that has ended said. It only matters if a process that left
-/// the group kept a pipe, and nobody oversaw it.
+/// Time to wait for the last output of an ended process. It only matters without an overseer, if a process that left
+/// the group kept a pipe.
 const LAST_WORDS_GRACE: Duration = Duration::from_millis(500);
 
 /// Events of a worker.
@@ -43,9 +43,9 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) status: ExitStatus,
-    /// The last of its standard error.
+    /// The end of its standard error.
     pub(crate) standard_error: String,
-    /// What it left.
+    /// The processes that it left.
     pub(crate) remains: Remains,
 }
 
@@ -54,18 +54,18 @@ pub(crate) struct Worker {
     child: Child,
     /// The other side of its standard input.
     stdin: UnixStream,
-    /// Told once the request has been written.
+    /// Receives a value once the request has been written.
     written: Receiver<()>,
     events: Receiver<Event>,
-    /// Returns whether a received frame is still being decoded.
+    /// Whether a received frame is still being decoded.
     decoding: Arc<AtomicBool>,
     standard_error: StandardError,
     reaped: bool,
 }
 
 impl Worker {
-    /// Starts `executable` in a process group of its own, with the environment for a plugin on this
-    /// runtime and with these variables of the host, and sends it the request.
+    /// Starts `executable` in a separate process group, with the environment for a plugin on this runtime and with
+    /// these variables of the host, and sends it the request.
     pub(crate) fn start(
         executable: &Path,
         runtime: Option<&Path>,
@@ -80,7 +80,7 @@ impl Worker {
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped());
         platform::separate(&mut command);
         let mut child = command.spawn()?;
-        // The worker's side is then the worker's alone.
+        // Only the worker keeps its side.
         drop(command);
         let stdout = child.stdout.take().expect("it is piped");
         let stderr = child.stderr.take().expect("it is piped");
@@ -91,8 +91,8 @@ impl Worker {
         let at_work = Arc::clone(&decoding);
         let (done, written) = channel();
         thread::spawn(move || {
-            // A worker that does not read its request is found out by its silence, and one that
-            // has died by its end: an error here says nothing more.
+            // A worker that does not read its request is detected by its silence, and a dead one by its end, so an
+            // error here adds nothing.
             let _ = writer.write_all(&request);
             let _ = done.send(());
             read_frames(BufReader::new(stdout), &sender, &at_work);
@@ -101,8 +101,7 @@ impl Worker {
         Ok(Self { child, stdin, written, events, decoding, standard_error, reaped: false })
     }
 
-    /// Asks the worker to end what is under way, and gives it some time to do so. What it says meanwhile is
-    /// not wanted any more.
+    /// Asks the worker to cancel the call in progress, and waits for some time. Its messages are discarded meanwhile.
     pub(crate) fn cancel(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         if self.written.try_recv().is_err() || writeln!(&self.stdin, "{CANCEL}").is_err() {
@@ -129,8 +128,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether a received frame is still being decoded, so an event will follow
-    /// even if the process has ended.
+    /// Returns whether a received frame is still being decoded; then an event will follow even if the process has
+    /// ended.
     pub(crate) fn is_decoding(&self) -> bool {
         self.decoding.load(Ordering::Acquire)
     }
@@ -163,7 +162,7 @@ impl Worker {
         Ok(End { status, standard_error, remains })
     }
 
-    /// Returns the word of the worker's overseer, if there is one.
+    /// Returns the report of the worker's overseer, if there is one.
     fn remains(&self) -> Option<Remains> {
         const LONGEST: u64 = 4096;
         let mut text = String::new();
@@ -172,10 +171,10 @@ impl Worker {
     }
 
     fn kill_and_reap(&mut self) -> io::Result<ExitStatus> {
-        // An overseer ends what the worker started before it ends itself.
+        // An overseer ends the worker's processes before it exits.
         platform::ask_to_end(&self.child);
         self.wait_for_end(OVERSEER_GRACE);
-        // The process is not reaped before its group is killed, so the group's id is still its.
+        // The process is reaped after its group is killed, so the group's id is still valid.
         platform::kill_group(&self.child);
         let status = self.child.wait();
         self.reaped = true;
@@ -202,7 +201,7 @@ fn read_frames(mut reader: impl Read, sender: &SyncSender<Event>, decoding: &Ato
             Err(error) => Event::Broken(error),
         };
         let last = !matches!(event, Event::Frame(_));
-        // Nobody listens any more once the host has made up its mind about this worker.
+        // The receiver is gone once the host has decided about this worker.
         let received = sender.send(event).is_ok();
         decoding.store(false, Ordering::Release);
         if last || !received {
@@ -240,7 +239,7 @@ impl StandardError {
         let _ = self.done.recv_timeout(limit);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = kept.make_contiguous();
-        // If the beginning was cut off, it is kept from the first whole character.
+        // If the beginning was cut off, the text starts at the first whole character.
         let cut = bytes.len() >= STANDARD_ERROR_LIMIT;
         let start = bytes.iter().position(|byte| !cut || byte & 0xC0 != 0x80).unwrap_or(0);
         String::from_utf8_lossy(&bytes[start..]).into_owned()

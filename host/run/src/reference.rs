@@ -1,4 +1,4 @@
-//! Outputs of references: made once for all cases that are compared with them.
+//! Outputs of references, computed once for all cases that are compared with them.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,21 +20,21 @@ pub(crate) enum Reference {
     Unasked,
     /// The file with the reference's outputs.
     Kept(PathBuf),
-    /// There is none.
+    /// The reference failed.
     Failed(Failure),
-    /// Somebody asked to stop.
+    /// A stop was requested.
     Interrupted,
 }
 
-/// References that failed in this run: they would fail again.
+/// References that failed in this run and are not tried again.
 #[derive(Debug, Default)]
 pub(crate) struct References {
     failed: HashMap<String, String>,
 }
 
 impl References {
-    /// Returns the reference of a case. It is made in a worker of its own, unless its file already
-    /// exists: from an earlier case, or from before the run was interrupted.
+    /// Returns the reference of a case. It is made in a separate worker, unless its file already exists: from an
+    /// earlier case, or from before the run was interrupted.
     pub(crate) fn of(
         &mut self,
         folder: Option<&Path>,

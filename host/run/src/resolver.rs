@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use host_record::protocol::CaseFiles;
 use host_record::{CaseSpec, Failure, FileId, Gap, InputSource, PluginIdentity};
 
-/// Finds on one machine what a case names.
+/// Finds a case's files and plugins on one machine.
 pub trait Resolver: Send + Sync {
     /// Returns the path of a file with this content.
     ///
     /// # Errors
     ///
-    /// A sentence that says why there is none.
+    /// The reason why it is not found, in one sentence.
     fn file(&self, file: &FileId) -> Result<PathBuf, String>;
 
     /// Returns a plugin with this library.
     ///
     /// # Errors
     ///
-    /// A sentence that says why there is none.
+    /// The reason why it is not found, in one sentence.
     fn plugin(&self, plugin: &PluginIdentity) -> Result<LocalPlugin, String>;
 }
 
@@ -27,12 +27,12 @@ pub trait Resolver: Send + Sync {
 pub struct LocalPlugin {
     /// Its library.
     pub library: PathBuf,
-    /// The runtime that it is to use: a folder or a library.
+    /// The runtime to use: a folder or a library.
     pub runtime: Option<PathBuf>,
     /// Names of the host's environment variables that it asks for.
     pub variables: Vec<String>,
-    /// The gap of a runtime that it asks for and that the host has not found. The plugin may do without, or find
-    /// one in the system's folders; if it reports a missing runtime at loading, the case is that gap.
+    /// The gap for a runtime that it needs and that the host has not found. The plugin may work without it, or find
+    /// one in the system's folders; if it reports a missing runtime at loading, the case is this gap.
     pub missing_runtime: Option<Gap>,
 }
 

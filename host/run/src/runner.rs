@@ -29,8 +29,8 @@ pub struct RunSummary {
 ///
 /// # Errors
 ///
-/// If the recorder fails; the case in progress is then given up. What goes wrong with a case is its
-/// outcome, and recorded with it.
+/// If the recorder fails; the case in progress is then given up. A failure of a case is part of its outcome, and
+/// recorded.
 #[tracing::instrument(skip_all)]
 pub fn run(
     items: impl IntoIterator<Item = PlannedCase>,

@@ -28,11 +28,11 @@ const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// Limits of a worker.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Longest silence.
+    /// Longest allowed silence.
     pub(crate) silence: Duration,
     /// Additional silence that is allowed while the worker is warming up or measuring.
     pub(crate) measuring: Duration,
-    /// Resident memory in bytes; `None`: what is available when the worker starts.
+    /// Resident memory in bytes; `None` for the memory available when the worker starts.
     pub(crate) memory: Option<u64>,
 }
 
@@ -51,8 +51,8 @@ pub(crate) enum Conclusion {
     Interrupted,
 }
 
-/// The program to start as a worker, its plugin's runtime, and variables of the host beyond those that every
-/// worker is given.
+/// The program to start as a worker, its plugin's runtime, and variables of the host beyond those that every worker
+/// gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) executable: &'a Path,
@@ -91,13 +91,13 @@ pub(crate) fn supervise<E>(
                     Step::Pass(message) => receive(message)?,
                     Step::Alive => {}
                     Step::Conclude(conclusion) => {
-                        // A backend's static destructors can hang or crash at exit. What was
-                        // measured before stays true, so the worker is only given time to end.
+                        // A backend's static destructors can hang or crash at exit. The measurement is complete, so
+                        // the worker only gets time to end.
                         worker.wait_for_end(GRACE);
                         break Some(conclusion);
                     }
                 }
-                // The receiver may have taken its time; that is not the worker's silence.
+                // The receiver may have taken long; this does not count as silence of the worker.
                 watch.heard = Instant::now();
             }
             Some(Event::Broken(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -110,8 +110,8 @@ pub(crate) fn supervise<E>(
             Some(Event::Closed) => {
                 break watch.closed(&worker, "the pipe was closed before the end of the case");
             }
-            // Its last output may still be on its way. A pipe that it left to somebody
-            // else is never closed, so that is waited for only so long.
+            // Its last output may still be in the pipe. If another process holds the pipe, it is never closed, so the
+            // wait is limited.
             None if worker.is_decoding() => {}
             None if worker.has_ended()
                 && ended.get_or_insert_with(Instant::now).elapsed() >= GRACE =>
@@ -188,9 +188,9 @@ fn start(program: Program<'_>, request: &Request) -> Result<Worker, String> {
 enum Step {
     /// Pass it on.
     Pass(Message),
-    /// Nothing; the worker is alive.
+    /// Do nothing; the worker is alive.
     Alive,
-    /// The last message.
+    /// End with this conclusion.
     Conclude(Conclusion),
 }
 
@@ -210,11 +210,11 @@ struct Watch {
     outputs: Outputs,
     /// Resident memory while measuring: its sum in bytes, and the number of samples.
     average: (u128, u64),
-    /// The most of these, and of those before in which the worker was not alone.
+    /// The highest sample, including earlier ones in which the worker was not alone.
     highest: Option<u64>,
 }
 
-/// The outputs so far: they must come in order and with one width, to fit into a table.
+/// The outputs so far. They must come in order and with one width, to fit into a table.
 #[derive(Default)]
 struct Outputs(BTreeMap<String, (u64, u64)>);
 
@@ -319,8 +319,7 @@ impl Watch {
                 memory.average_of = count;
                 memory.average_bytes =
                     sum.checked_div(count.into()).and_then(|mean| u64::try_from(mean).ok());
-                // The kernel counts pages in batches, so that what it calls the most can be a little
-                // less than what was seen.
+                // The kernel counts pages in batches, so its peak can be slightly below a sample.
                 if report.peak_memory_bytes.is_some() {
                     report.peak_memory_bytes = report.peak_memory_bytes.max(self.highest);
                 }
@@ -331,8 +330,7 @@ impl Watch {
         }
     }
 
-    /// Handles a worker that closed its pipe without a last message. Its exit status gives the reason, if it
-    /// comes.
+    /// Handles a worker that closed its pipe without a last message. Its exit status gives the reason, if it arrives.
     fn closed(&self, worker: &Worker, detail: &str) -> Option<Conclusion> {
         if worker.wait_for_end(GRACE) {
             return None;
@@ -341,7 +339,7 @@ impl Watch {
         Some(Conclusion::Failed(failure))
     }
 
-    /// Looks at time and memory.
+    /// Checks time and memory.
     fn look(&mut self) -> Option<Failure> {
         let limit = self.silence();
         if self.heard.elapsed() >= limit {

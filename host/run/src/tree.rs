@@ -1,4 +1,4 @@
-//! Memory of a worker and of all that it starts.
+//! Memory of a worker and of all processes that it starts.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use host_machine::{Machine, ProcessMemory};
 use host_record::StartedProcesses;
 use host_record::protocol::Remains;
 
-/// Interval at which processes are looked for. Finding them takes a reading for each thread of the worker, on a
-/// machine that is measured.
+/// Interval at which processes are searched for. A search reads a file for each thread of the worker, on the measured
+/// machine.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The processes below the one that was started.
@@ -17,16 +17,16 @@ pub(crate) struct Tree {
     worker: u32,
     others: Vec<u32>,
     looked: Option<Instant>,
-    /// The most processes that were seen at once beside the worker.
+    /// The highest number of processes seen at once beside the worker.
     most: u64,
     /// Their highest resident memory in bytes.
     peak_bytes: u64,
 }
 
-/// Memory of a worker and of all that it has started, in bytes.
+/// Memory of a worker and of all processes that it started, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TreeMemory {
-    /// Resident memory. Pages that processes share count for each.
+    /// Resident memory. Shared pages count for each process.
     pub(crate) resident: u64,
     /// The part of it that the kernel cannot drop.
     pub(crate) kept: u64,
@@ -40,7 +40,7 @@ impl Tree {
         Self { root, worker, ..Self::default() }
     }
 
-    /// Learns the process of the worker, if it is not the one that was started, which then only oversees it.
+    /// Sets the worker's process, if the process that was started is only its overseer.
     pub(crate) fn name_worker(&mut self, process: Option<u32>) {
         self.worker = process.unwrap_or(self.root);
     }
@@ -69,7 +69,7 @@ impl Tree {
         })
     }
 
-    /// Returns what is known of the processes beside the worker; `None` if there were none.
+    /// Returns the figures of the processes beside the worker; `None` if there were none.
     pub(crate) fn started(
         &self,
         Remains { processes, running, .. }: Remains,

@@ -11,13 +11,13 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "flaw", rename_all = "kebab-case")]
 pub enum Flaw {
-    /// A file is not there.
+    /// A file is missing.
     #[error("{file} is missing")]
     Missing {
         /// Its path in the runtime's folder.
         file: String,
     },
-    /// A file is not what was installed.
+    /// A file differs from the installed one.
     #[error("{file} has changed")]
     Changed {
         /// Its path in the runtime's folder.
@@ -49,7 +49,7 @@ pub enum PipFault {
 /// Reasons why a runtime cannot be installed, used, verified or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// There is no place to keep runtimes.
+    /// There is no folder for runtimes.
     #[error("there is no data folder in which to install runtimes")]
     Nowhere,
     /// The plugin has no `[runtime]`.
@@ -102,7 +102,7 @@ pub enum RuntimeError {
         origin: RuntimeOrigin,
         /// The folder or file.
         path: PathBuf,
-        /// The error, in words that follow the path.
+        /// The error, as text that follows the path.
         detail: String,
     },
     /// The installed files differ from the installation's record.
@@ -190,7 +190,7 @@ pub enum RuntimeError {
     Io {
         /// The failed action.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -282,7 +282,7 @@ pub(crate) fn variable(id: &str) -> String {
     format!("TARE_RUNTIME_{}", id.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// Flaws in a few words.
+/// Returns the flaws in a few words.
 fn listed(flaws: &[Flaw]) -> String {
     let shown: Vec<_> = flaws.iter().take(3).map(ToString::to_string).collect();
     let more = flaws.len() - shown.len();

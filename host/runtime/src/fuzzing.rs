@@ -1,4 +1,4 @@
-//! Doors to readers of strangers' files, for fuzzing only.
+//! Access to readers of untrusted files, for fuzzing only.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::wheel::Wheel;
 ///
 /// # Errors
 ///
-/// If it is damaged, malicious, or lacks what the lock names.
+/// If it is damaged, malicious, or lacks files that the lock names.
 pub fn unpack(package: &LockedPackage, wheel: &Path, folder: &Path) -> Result<(), RuntimeError> {
     Wheel::open(package, wheel)?.unpack(folder, &mut BTreeMap::new(), &mut |_| {})
 }

@@ -77,12 +77,12 @@ impl Runtimes {
         let installed = Installed::new(&need.name, &need.version, &platform, &packages, files);
         installed.write(unpacked.path())?;
         self.put_in_place(unpacked, &folder)?;
-        // All of it is in its place; what is left over only takes space.
+        // The runtime is complete; leftovers only take space.
         drop(fs::remove_dir_all(downloads));
         Ok(Outcome { folder, installed, was_there: false })
     }
 
-    /// Waits until no other host is at this runtime. It is this one's turn as long as the file lives.
+    /// Waits until no other host works on this runtime. This host's turn lasts until the file is dropped.
     pub(crate) fn take_turn(
         &self,
         name: &str,
@@ -120,7 +120,7 @@ impl Runtimes {
             RuntimeError::io("create", folder)(error)
         })?;
         let runtimes = self.folder()?;
-        // The renaming itself is on stable storage once the folder is.
+        // The rename is on stable storage once the folder is synced.
         let synced = File::open(runtimes).and_then(|runtimes| runtimes.sync_all());
         synced.map_err(RuntimeError::io("write", runtimes))?;
         drop(old);
@@ -172,7 +172,7 @@ fn fetch<'a>(
     for package in packages {
         let file = downloads.join(&package.file);
         if file.is_file() && check(package, &file, observer).is_err() {
-            // Cut short, or of another lock.
+            // The file is truncated, or belongs to another lock.
             fs::remove_file(&file).map_err(RuntimeError::io("remove", &file))?;
         }
         if !file.is_file() {
@@ -190,7 +190,7 @@ fn fetch<'a>(
             count: missing.len(),
         });
         let work = downloads.join(".pip");
-        // Files of an interrupted pip.
+        // These are files of an interrupted pip.
         drop(fs::remove_dir_all(&work));
         fs::create_dir_all(&work).map_err(RuntimeError::io("create", &work))?;
         pip.download(package, downloads, &work, observer.shows_pip())?;

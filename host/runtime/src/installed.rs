@@ -1,4 +1,4 @@
-//! `installed.json`: what an installed runtime consists of.
+//! `installed.json`: the contents of an installed runtime.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,23 +18,22 @@ const SCHEMA: u32 = 1;
 /// The file's name.
 pub(crate) const FILE: &str = "installed.json";
 
-/// Name of the file that records the state of all files when they were last read and found right.
+/// Name of the file that records the state of all files when they were last verified.
 const VERIFIED: &str = "verified.json";
 
-/// Distinguishes one state of a file from another without reading it. No program can set the time of the
-/// last change, and every write moves it.
+/// State of a file, for detecting changes without reading it. No program can set the time of the last change, and
+/// every write updates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct Stamp {
     inode: u64,
     bytes: u64,
-    /// Last changed in any way, in seconds and nanoseconds.
+    /// Time of the last change of any kind, in seconds and nanoseconds.
     changed: (i64, i64),
 }
 
 impl Stamp {
-    /// Returns whether another change would move the time, which the kernel keeps in steps of
-    /// milliseconds.
+    /// Returns whether another change would get a different time: the kernel keeps times in steps of milliseconds.
     fn is_old(&self) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds))
@@ -46,7 +45,7 @@ impl Stamp {
     }
 }
 
-/// A package that a runtime was unpacked from, as the lock named it.
+/// A package of an installed runtime, as in the lock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct InstalledPackage {
@@ -60,7 +59,7 @@ pub struct InstalledPackage {
     pub sha256: String,
     /// Patterns of the unpacked files.
     pub unpack: Vec<String>,
-    /// Into which folder.
+    /// Target folder.
     pub to: String,
 }
 
@@ -87,8 +86,8 @@ pub struct InstalledFile {
     pub bytes: u64,
 }
 
-/// Contents of an installed runtime. It contains no time and no place, so the same runtime
-/// has the same record, and the same hash, on every machine.
+/// Contents of an installed runtime. It contains no times and no paths, so the same runtime has the same record, and
+/// the same hash, on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Installed {

@@ -2,9 +2,8 @@
 Vendors' runtimes: ONNX Runtime with CUDA, OpenVINO and the like.
 
 A backend plugin is small; the runtime that it drives is hundreds of megabytes of a vendor's
-libraries, different for each version and machine. So plugins do not contain them. A plugin's
-`[runtime]` names the one it is made for, its `runtime.lock` lists the packages, and this room does
-the rest:
+libraries, different for each version and machine. So plugins do not contain them. A plugin's `[runtime]` names its
+runtime, its `runtime.lock` lists the packages, and this crate does the rest:
 
 - [`Runtimes::find`] finds the runtime of a plugin: one that the user names (flag, environment,
   `path` in `plugin.toml`, in this order), else the installed one;
@@ -16,9 +15,9 @@ the rest:
 
 `<user data>/runtimes/<name>-<version>/` holds `lib/` and `installed.json`, which lists packages and
 the SHA-256 of every file. Such a folder is complete or absent: it is filled under a temporary name and
-renamed. Names that begin with a dot are ours: `.downloads/` keeps fetched wheels until the
-installation has ended, so that an interrupted one can continue, and `.locks/` makes hosts that
-install the same runtime take turns.
+renamed. Names that begin with a dot belong to this crate: `.downloads/` keeps fetched wheels until the installation
+has ended, so that an interrupted one can continue, and `.locks/` makes hosts that install the same runtime take
+turns.
 
 Nothing in a package is ever run: wheels are archives, and only files that the lock names are unpacked.
 */

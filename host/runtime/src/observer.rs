@@ -3,7 +3,7 @@
 /// The current step. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Another host is at this runtime; this one waits for its turn.
+    /// Another host works on this runtime; this one waits for its turn.
     Waiting,
     /// pip fetches a package.
     Fetching {
@@ -16,8 +16,7 @@ pub enum Step<'a> {
         /// Number of packages.
         count: usize,
     },
-    /// The hash of a package is checked. The package was fetched now, or by an earlier, interrupted
-    /// installation.
+    /// The hash of a package is checked. It was fetched now, or by an earlier, interrupted installation.
     Checking {
         /// Its name and version.
         package: &'a str,
@@ -50,7 +49,7 @@ pub trait Observer {
     fn shows_pip(&self) -> bool;
 }
 
-/// Nobody looks on.
+/// Ignores all steps.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -1,9 +1,9 @@
 /*!
 Fetching a wheel with the user's pip.
 
-pip knows what this tool must not guess: the index or mirror, the proxy, certificates, credentials
-and the cache. It is asked for one exact file: its name, version and hash, and the tags of Python and
-system in the file's name, whichever Python pip itself runs on.
+pip knows the index or mirror, the proxy, certificates, credentials and the cache, which this tool must not guess. It
+is asked for one exact file: its name, version and hash, and the tags of Python and system in the file's name,
+whichever Python pip itself runs on.
 
 Python looks for modules in the current folder first, so a `pip.py` that came with a download would run
 instead of pip. Python is therefore started isolated (`-I`), in a folder of this tool.
@@ -27,7 +27,7 @@ pub(crate) struct Pip {
 }
 
 impl Pip {
-    /// Looks for it. Python is started in `folder`, which belongs to this tool.
+    /// Searches for pip. Python is started in `folder`, which belongs to this tool.
     pub(crate) fn find(folder: &Path) -> Result<Self, RuntimeError> {
         for python in platform::PYTHONS {
             let answer = Command::new(python)
@@ -97,7 +97,7 @@ impl Pip {
         let log = fs::read_to_string(&log).unwrap_or_default();
         let fault = fault(&log);
         let output = match (errors(&log), broken_connection(&log)) {
-            // Its errors then only say that it has found nothing.
+            // Its error then only states that nothing was found.
             (_, Some(cause)) if fault == PipFault::Network => {
                 format!("it cannot reach its index: {cause}")
             }
@@ -108,9 +108,9 @@ impl Pip {
     }
 }
 
-/// Returns arguments that make pip accept the wheel of this name, whatever Python and system it runs
-/// on. The name was checked to have these parts: `NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl`, of
-/// which the last three may be several joined by dots.
+/// Returns arguments that make pip accept the wheel of this name, on any Python and system. The name was checked to
+/// have these parts: `NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl`, of which the last three may be several joined by
+/// dots.
 fn tags(file: &str) -> Vec<String> {
     let stem = file.strip_suffix(".whl").unwrap_or(file);
     let mut parts = stem.rsplit('-');
@@ -154,7 +154,7 @@ fn errors(log: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     let mut within = false;
     for line in log.lines() {
-        // A line without a time goes on with the one before it.
+        // A line without a time continues the previous one.
         let (time, text) = line.split_once(' ').unwrap_or((line, ""));
         let stamped = time.len() > 10 && time.as_bytes()[4] == b'-' && time.contains('T');
         if stamped {

@@ -19,7 +19,7 @@ pub(crate) fn standard_error() -> io::Result<Stdio> {
     Ok(io::stderr().as_fd().try_clone_to_owned()?.into())
 }
 
-/// Lets everybody run a file that its package says can be run.
+/// Makes a file executable for everyone if its package marks it as executable.
 pub(crate) fn make_executable(file: &std::fs::File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut permissions = file.metadata()?.permissions();

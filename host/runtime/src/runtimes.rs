@@ -1,4 +1,4 @@
-//! Which runtime a plugin uses, and what is installed.
+//! The choice of a plugin's runtime, and the installed runtimes.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use crate::error::{Flaw, RuntimeError, variable};
 use crate::installed::{self, Installed};
 use crate::observer::{Observer, Step};
 
-/// Returns the operating system and architecture, as locks name them.
+/// Returns the operating system and architecture, as named in locks.
 #[must_use]
 pub fn platform_name() -> String {
     format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
@@ -44,7 +44,7 @@ impl Named {
 /// A runtime that a plugin can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
-    /// The name that the plugin gives it.
+    /// Its name in the plugin.
     pub name: String,
     /// Its version, if it is installed.
     pub version: Option<String>,
@@ -57,29 +57,28 @@ pub struct Ready {
 /// State of a plugin's runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuntimeStatus {
-    /// There is one.
+    /// The runtime can be used.
     Ready(Ready),
     /// None is named and none is installed, or the installed one does not match the plugin's lock. It
     /// can be installed.
     Missing {
-        /// The reason, in a few words that follow the runtime's name.
+        /// The reason, as text that follows the runtime's name.
         reason: String,
     },
     /// Installed, but incomplete or changed. Installing repairs it.
     Damaged {
-        /// As of one that is missing.
+        /// The reason, as for [`RuntimeStatus::Missing`].
         reason: String,
     },
     /// None is named, and there is nothing to install on this machine.
     Unavailable {
-        /// As of one that is missing.
+        /// The reason, as for [`RuntimeStatus::Missing`].
         reason: String,
     },
 }
 
 impl RuntimeStatus {
-    /// Returns why there is none, in a few words that follow the runtime's name; `None` if there is
-    /// one.
+    /// Returns why the runtime cannot be used, as text that follows its name; `None` if it can.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -91,8 +90,8 @@ impl RuntimeStatus {
     }
 }
 
-/// Returns why a plugin's runtime cannot be installed on this machine, in a few words that follow the
-/// runtime's name; `None` if it can.
+/// Returns why a plugin's runtime cannot be installed on this machine, as text that follows its name; `None` if it
+/// can.
 ///
 /// # Errors
 ///
@@ -133,7 +132,7 @@ impl Runtimes {
         self.folder.as_deref().ok_or(RuntimeError::Nowhere)
     }
 
-    /// Returns the runtime that a plugin uses; `None` if it takes none. Nothing is hashed.
+    /// Returns the runtime that a plugin uses; `None` if it uses none. Nothing is hashed.
     ///
     /// # Errors
     ///
@@ -158,7 +157,7 @@ impl Runtimes {
             }
             return ready(Ready { name: need.name.clone(), version: None, path, origin }).map(Some);
         }
-        // Packages that another plugin installed under the same name are not this one's.
+        // Another plugin may have installed different packages under the same name.
         if let Some(reason) = unavailable(plugin)? {
             return Ok(Some(RuntimeStatus::Unavailable { reason }));
         }
@@ -341,8 +340,8 @@ fn libraries(folder: &Path, names: &[Pattern]) -> Result<Vec<PathBuf>, RuntimeEr
     Ok(libraries)
 }
 
-/// Returns why the named path cannot be a runtime of this plugin, in words that follow the path; `None` if
-/// it may be one. Without this check, a plugin with an optional runtime would be told that it has one.
+/// Returns why the named path cannot be a runtime of this plugin, as text that follows the path; `None` if it may be
+/// one. Without this check, a wrong path would count as an optional runtime.
 fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, RuntimeError> {
     if path.is_file() {
         let is_library = is_library(path).map_err(RuntimeError::io("read", path))?;

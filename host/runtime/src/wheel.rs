@@ -24,7 +24,7 @@ pub(crate) struct Wheel<'a> {
     pub(crate) bytes: u64,
 }
 
-/// Copies and hashes in one go.
+/// Copies and hashes in one pass.
 pub(crate) fn copy(
     reader: &mut impl Read,
     writer: &mut impl Write,
@@ -41,8 +41,8 @@ pub(crate) fn copy(
 }
 
 impl<'a> Wheel<'a> {
-    /// Opens a wheel and searches for the files that the lock names. A wheel with names that lead
-    /// out of a folder is refused as a whole: it is malicious.
+    /// Opens a wheel and searches for the files that the lock names. If names lead out of the folder, the whole wheel
+    /// is refused as malicious.
     pub(crate) fn open(package: &'a LockedPackage, path: &'a Path) -> Result<Self, RuntimeError> {
         let bad = |detail: String| RuntimeError::BadWheel { file: path.to_owned(), detail };
         let file = File::open(path).map_err(RuntimeError::io("open", path))?;
@@ -80,7 +80,7 @@ impl<'a> Wheel<'a> {
         Ok(Self { package, path, archive, wanted, bytes })
     }
 
-    /// Unpacks into a runtime's folder, and says what has been added to it.
+    /// Unpacks into a runtime's folder, and returns the added files.
     pub(crate) fn unpack(
         mut self,
         folder: &Path,
@@ -113,7 +113,7 @@ impl<'a> Wheel<'a> {
             if executable {
                 crate::platform::make_executable(&file).map_err(write)?;
             }
-            // The folder is only renamed into its place when all of it is on stable storage.
+            // The folder is renamed only when its contents are on stable storage.
             file.sync_all().map_err(write)?;
             files.insert(target.clone(), written);
         }
@@ -121,7 +121,7 @@ impl<'a> Wheel<'a> {
     }
 }
 
-/// Returns whether a name in an archive stays beneath the folder that it is unpacked in.
+/// Returns whether a name in an archive stays below the target folder.
 fn stays_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])

@@ -1,5 +1,5 @@
-//! Installing from wheels that were fetched earlier, as after an interrupted installation:
-//! none of this needs pip. Fetching is tested with the command line.
+//! Installing from wheels that were fetched earlier, as after an interrupted installation, which needs no pip.
+//! Fetching is tested with the command line.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -93,7 +93,7 @@ impl Place {
         self.runtimes().find(&self.plugin()).expect("no error").expect("it takes one")
     }
 
-    /// Returns the error of an installation, without the place; nothing must be left there.
+    /// Returns the error of an installation, without paths, and checks that nothing is left.
     #[track_caller]
     fn refusal(&self) -> String {
         let error = self.install().expect_err("it must be refused");
@@ -371,7 +371,7 @@ fn what_is_named_and_is_no_runtime_is_an_error_that_says_what_was_looked_for() {
     );
     assert!(error.help().expect("a hint").contains("the library itself"));
 
-    // Of any version, in the folder or in its `lib`.
+    // The library may have any version, and be in the folder or in its `lib`.
     for name in ["libdemo.so.9", "libdemo.so", "lib/libdemo.so.1"] {
         let library = folder.join(name);
         fs::write(&library, b"\x7fELF").expect("a library");
@@ -396,7 +396,7 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
         missing => panic!("{missing:?}"),
     };
     let folder = identify().expect("it is what was installed");
-    // Of the same size, so that a glance at it does not tell.
+    // It has the same size, so that `glance` does not detect it.
     let library = folder.join("lib").join(LIBRARY.rsplit('/').next().expect("a name"));
     fs::write(&library, b"CODE").expect("a library");
     let error = identify().expect_err("it has changed").to_string();
@@ -411,7 +411,7 @@ fn what_has_changed_since_it_was_installed_is_not_what_results_name() {
     assert!(error.ends_with("lib/libc.so.6 does not belong to it"), "{error}");
     fs::remove_file(folder.join("lib/libc.so.6")).expect("removing it");
 
-    // What has been as it is for a while is not read again until it changes.
+    // Files that have not changed for a while are not read again.
     let verified = folder.join("verified.json");
     assert!(!verified.exists(), "a change might not show yet");
     std::thread::sleep(Duration::from_millis(1100));

@@ -1,13 +1,12 @@
-//! The shape of a case's latencies, in few enough points to draw.
+//! The shape of a case's latencies, with few enough points to draw.
 
 use host_statistics::{Quantile, order_statistics};
 
-/// Bins of a histogram, at most.
+/// Limit on the bins of a histogram.
 const BINS: usize = 60;
 
-/// Returns quantiles and their latencies in nanoseconds: the smallest, each percentile, ever finer
-/// steps into the tail while there are queries for it, and the largest. By the nearest rank, as
-/// everywhere in this program.
+/// Returns quantiles and their latencies in nanoseconds: the smallest, each percentile, finer and finer steps into
+/// the tail while there are enough queries, and the largest. Uses the nearest rank, as everywhere in this program.
 pub(crate) fn quantiles(latencies: &[u64]) -> Vec<(f64, u64)> {
     if latencies.is_empty() {
         return Vec::new();
@@ -30,8 +29,7 @@ pub(crate) fn quantiles(latencies: &[u64]) -> Vec<(f64, u64)> {
     probabilities.zip(order_statistics(latencies, &ranks)).collect()
 }
 
-/// A bin of a histogram: from `low` to below `high`, except that the last one has its upper bound
-/// in it.
+/// A bin of a histogram: from `low` to below `high`, except that the last one includes its upper bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bin {
     pub(crate) low_ns: f64,
@@ -50,7 +48,7 @@ pub(crate) fn histogram(latencies: &[u64]) -> Vec<Bin> {
         let (low_ns, high_ns) = (*low as f64, *high as f64);
         return vec![Bin { low_ns, high_ns, queries: latencies.len() as u64 }];
     }
-    // A ratio needs a lower bound above zero; a query of no nanosecond falls into the first bin.
+    // A ratio needs a lower bound above zero; a query of zero nanoseconds falls into the first bin.
     let (from, to) = ((*low as f64).max(1.0), (*high as f64).max(2.0));
     // Rice's rule for the number of bins.
     let wanted = (2.0 * (latencies.len() as f64).cbrt()).ceil() as usize;
@@ -69,7 +67,7 @@ pub(crate) fn histogram(latencies: &[u64]) -> Vec<Bin> {
     for latency in latencies {
         let value = *latency as f64;
         let guess = ((value.max(1.0) / from).ln() / ratio) as usize;
-        // The logarithm can be off by one bin at an edge; the edges decide.
+        // The logarithm can be wrong by one bin at an edge, so the edges decide.
         let mut bin = guess.min(bins - 1);
         while bin > 0 && value < edges[bin] {
             bin -= 1;

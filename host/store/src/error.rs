@@ -15,7 +15,7 @@ pub enum StoreError {
     Io {
         /// The failed action: a verb, such as `read`.
         action: &'static str,
-        /// To which file or folder.
+        /// The file or folder.
         path: PathBuf,
         /// The operating system's error.
         source: io::Error,
@@ -111,7 +111,7 @@ pub enum StoreError {
         /// The run's folder.
         path: PathBuf,
     },
-    /// The recorder was called in an order that makes no sense.
+    /// The recorder was called in a wrong order.
     #[error("case `{case_id}`: {detail}")]
     OutOfOrder {
         /// The case.
@@ -119,7 +119,7 @@ pub enum StoreError {
         /// The expected order.
         detail: &'static str,
     },
-    /// A metric's value is not a number that can be kept.
+    /// A metric's value is not a finite number.
     #[error("metric `{metric}` of case `{case_id}` is {value}, which is not a finite number")]
     NotFinite {
         /// The case.
@@ -253,7 +253,7 @@ impl StoreError {
     }
 
     pub(crate) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
-        // A full disk is not the file's fault; a truncated file is.
+        // A full disk does not make the file unreadable; truncation does.
         move |source| match source {
             ParquetError::External(cause) => match cause.downcast::<io::Error>() {
                 Ok(source) if source.kind() != io::ErrorKind::UnexpectedEof => {

@@ -20,7 +20,7 @@ pub enum ExportFormat {
     JsonLines,
 }
 
-/// Exports beyond the fixed views, and the view of each.
+/// Additional exports beside the fixed views, each with its view.
 const OVER_FILES: [(&str, &str); 4] = [
     ("samples", "raw_benchmark_data"),
     ("outputs", "outputs"),
@@ -70,7 +70,7 @@ pub fn export(
         return Err(StoreError::LostFiles { files });
     }
     let columns = match (source, format) {
-        // Elsewhere no value is infinite or not a number.
+        // In other views every value is finite.
         ("outputs", ExportFormat::JsonLines) => {
             "* REPLACE (list_transform(values, lambda x: CASE WHEN isfinite(x) THEN x END) AS values)"
         }

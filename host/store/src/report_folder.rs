@@ -1,14 +1,13 @@
 /*!
 The folder of one report.
 
-A report's plugin may be a stranger's, and `--report-dir .` may name a place with the user's own files.
-So each report has a folder of its own, which is new or empty, or which the host made before: then it has
-the file `files.sha256`, a list of the files that the host wrote there. Only a file that is in the list and
-unchanged since is replaced, or removed if the report no longer has it. Anything else that is in the way
-is an error that costs this report only.
+A report's plugin may be untrusted, and `--report-dir .` may name a place with the user's own files. So each report
+has its own folder, which is new or empty, or which the host made before: then it has the file `files.sha256`, a list
+of the files that the host wrote there. Only a file that is in the list and unchanged since is replaced, or removed if
+the report no longer has it. Anything else in the way is an error that costs only this report.
 
-The list is written before the first file and after the last one, so that a host that is killed in between
-still knows its own files. `sha256sum -c files.sha256` checks them.
+The list is written before the first file and after the last one, so that after a host is killed in between, its files
+are still known. `sha256sum -c files.sha256` checks them.
 */
 
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ use host_record::PluginIdentity;
 use crate::error::StoreError;
 use crate::platform;
 
-/// Bytes of the longest list that is read.
+/// Limit on the size of a list, in bytes.
 const LONGEST_LIST: u64 = 1 << 20;
 
 /// Beginning and end of the names of files that are being written.
@@ -35,11 +34,11 @@ const RULE: &str =
 #[derive(Debug)]
 pub struct ReportFolder {
     path: PathBuf,
-    /// The first line of the list if the host writes it now.
+    /// The first line of the list that the host writes.
     heading: String,
-    /// The first line of the list that is there.
+    /// The first line of the existing list.
     found: Option<String>,
-    /// Hashes and names in the list that is there. A name can be listed with an older and a newer hash.
+    /// Hashes and names in the existing list. A name can be listed with an older and a newer hash.
     listed: Vec<(String, String)>,
 }
 
@@ -47,8 +46,8 @@ impl ReportFolder {
     /// Name of the list, which no file of a report may have.
     pub const LIST: &'static str = "files.sha256";
 
-    /// Looks at the folder for a report of the run `run_id` by `plugin`: it lies in `parent` and is named by the
-    /// plugin's id. Neither need exist.
+    /// Opens the folder for a report of the run `run_id` by `plugin`, in `parent`, named by the plugin's id. Neither
+    /// need exist.
     ///
     /// # Errors
     ///
@@ -87,8 +86,7 @@ impl ReportFolder {
         Ok(folder)
     }
 
-    /// Returns the files of the report, the main one first, if this plugin wrote it for this run and all of it
-    /// is there.
+    /// Returns the files of the report, the main one first, if this plugin wrote it for this run and it is complete.
     ///
     /// # Errors
     ///
@@ -114,7 +112,7 @@ impl ReportFolder {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotOurs`] if a file or folder is in the way that the host did not write; then nothing is
+    /// [`StoreError::NotOurs`] if a file or folder that the host did not write is in the way; then nothing is
     /// written. Also if the file system refuses.
     pub fn write(
         &self,
@@ -151,7 +149,7 @@ impl ReportFolder {
         Ok(names.into_iter().map(|name| self.path.join(name)).collect())
     }
 
-    /// Returns whether a file is there, is listed, and has not changed since.
+    /// Returns whether a file exists, is listed, and has not changed since.
     fn is_ours(&self, name: &str) -> Result<bool, StoreError> {
         let path = self.path.join(name);
         let listed = || self.listed.iter().filter(|(_, listed)| listed == name);
@@ -162,7 +160,7 @@ impl ReportFolder {
         Ok(listed().any(|(listed, _)| *listed == hash))
     }
 
-    /// Refuses a name whose folders are there and are something else, such as links.
+    /// Refuses a name if one of its folders exists as something else, such as a link.
     fn check_folders(&self, name: &str) -> Result<(), StoreError> {
         for path in folders(name).map(|folder| self.path.join(folder)) {
             if metadata(&path)?.is_some_and(|found| !found.is_dir()) {
@@ -212,7 +210,7 @@ impl ReportFolder {
     }
 }
 
-/// Writes a file beside its place, and to stable storage.
+/// Writes a temporary file beside the final one, to stable storage.
 fn temporary(path: &Path, contents: &[u8]) -> Result<tempfile::NamedTempFile, StoreError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
@@ -227,7 +225,7 @@ fn temporary(path: &Path, contents: &[u8]) -> Result<tempfile::NamedTempFile, St
     write().map_err(StoreError::io("write", path))
 }
 
-/// Returns what is at a path, itself and not the target of a link; `None` if there is nothing.
+/// Returns the metadata at a path without following links; `None` if nothing exists there.
 fn metadata(path: &Path) -> Result<Option<Metadata>, StoreError> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
@@ -238,7 +236,7 @@ fn metadata(path: &Path) -> Result<Option<Metadata>, StoreError> {
     }
 }
 
-/// Returns whether a folder has anything in it but files that a killed host was writing.
+/// Returns whether a folder contains anything except temporary files of a killed host.
 fn has_contents(path: &Path) -> Result<bool, StoreError> {
     for entry in fs::read_dir(path).map_err(StoreError::io("read", path))? {
         let name = entry.map_err(StoreError::io("read", path))?.file_name();
@@ -335,18 +333,18 @@ mod tests {
     fn what_the_host_did_not_write_is_neither_replaced_nor_joined() {
         let place = tempfile::tempdir().expect("a folder");
         let (parent, folder) = (place.path(), place.path().join("html"));
-        // The user's own folder of this name, with or without a file in the way.
+        // The user has a folder of this name, with or without a file in the way.
         fs::create_dir(&folder).expect("a folder");
         fs::write(folder.join("main.rs"), "mine").expect("a file");
         refused(write(parent, &[("report.html", "new")]), &folder);
-        // A file in the place of the folder.
+        // A file is in place of the folder.
         fs::remove_dir_all(&folder).expect("removing it");
         fs::write(&folder, "mine").expect("a file");
         refused(write(parent, &[("report.html", "new")]), &folder);
         fs::remove_file(&folder).expect("removing it");
 
         write(parent, &[("report.html", "one"), ("a.txt", "a"), ("b.txt", "b")]).expect("written");
-        // A file that was changed, one that was added, and a folder in the way.
+        // A file was changed, one was added, and a folder is in the way.
         let report = folder.join("report.html");
         fs::write(&report, "edited").expect("a file");
         refused(write(parent, &[("report.html", "two"), ("a.txt", "new")]), &report);
@@ -367,11 +365,11 @@ mod tests {
     fn a_host_that_was_killed_still_knows_its_files() {
         let place = tempfile::tempdir().expect("a folder");
         let folder = place.path().join("html");
-        // Before the list was there.
+        // The host was killed before it wrote the list.
         fs::create_dir(&folder).expect("a folder");
         fs::write(folder.join(".tare-x1.partial"), "half").expect("a file");
         write(place.path(), &[("report.html", "one"), ("a.txt", "a")]).expect("written");
-        // Between the first list and the last one: an old and a new file.
+        // The host was killed between the first list and the last one: an old and a new file.
         let list = folder.join(ReportFolder::LIST);
         let old = fs::read_to_string(&list).expect("the list");
         let entry = |text: &str, name: &str| format!("{}  {name}\n", sha256(text.as_bytes()));
@@ -401,7 +399,7 @@ mod tests {
         refused(write(&parent, &[("new", "x")]), &folder);
         fs::remove_file(&folder).expect("removing it");
 
-        // A stranger's checkout with a list that claims the user's files, and links to them.
+        // An untrusted checkout has a list that claims the user's files, and links to them.
         fs::create_dir(&folder).expect("a folder");
         let hash = sha256(b"kept");
         let list = format!("{hash}  ../../outside/precious\n{hash}  link\n{hash}  data/precious\n");

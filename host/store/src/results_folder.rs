@@ -1,4 +1,4 @@
-//! The folder in which run folders and the database lie together.
+//! The folder that holds run folders and the database.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -43,26 +43,26 @@ impl RunState {
     }
 }
 
-/// A run, as a list shows it.
+/// A run in a list.
 #[derive(Debug, Clone)]
 pub struct RunEntry {
     /// Its folder.
     pub path: PathBuf,
-    /// Facts known when it began.
+    /// Facts known at its start.
     pub header: RunHeader,
     /// Its progress.
     pub state: RunState,
     /// End of the run.
     pub finished: Option<RunFinished>,
-    /// Cases that it has to do, gaps among them.
+    /// Planned cases, including gaps.
     pub planned: u64,
     /// Outcomes of the cases recorded so far.
     pub counts: Counts,
-    /// Lines that a crash cut short.
+    /// Lines truncated by a crash.
     pub torn: Vec<TornLine>,
 }
 
-/// A run that cannot be read, as a list shows it.
+/// A run in a list that cannot be read.
 #[derive(Debug)]
 pub struct DamagedRun {
     /// Its folder.
@@ -74,7 +74,7 @@ pub struct DamagedRun {
 }
 
 impl DamagedRun {
-    /// The word for its state.
+    /// The name of its state.
     pub const STATE: &str = "damaged";
 }
 
@@ -109,8 +109,8 @@ impl ResultsFolder {
         Ok(paths)
     }
 
-    /// Returns the folders in `runs/` that are not runs: leftovers of a host that was ended while it
-    /// created one. One that is being created now is not included.
+    /// Returns the folders in `runs/` that are not runs: leftovers of a host that was killed while it created one. A
+    /// folder that is being created now is not included.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl ResultsFolder {
         }
     }
 
-    /// Returns all runs, oldest first; one that cannot be read does not hide the others.
+    /// Returns all runs, oldest first; an unreadable one does not hide the others.
     ///
     /// # Errors
     ///
@@ -246,7 +246,7 @@ fn entry(path: &Path) -> Result<RunEntry, StoreError> {
 }
 
 /// Returns a list of runs as a table: run, experiment, started, state, planned cases, and how many
-/// of them finished, failed, and were gaps. Of a damaged run only its id and its state are known.
+/// of them finished, failed, and were gaps. For a damaged run, only its id and state are known.
 #[must_use]
 pub fn list_table(entries: &[Result<RunEntry, DamagedRun>]) -> Table {
     let columns =

@@ -1,9 +1,8 @@
 /*!
 The fixed views that reports and recommenders read; `docs/reference/views.md` lists their columns.
 
-They come from a DuckDB in memory that holds one run, with the same tables as the database file,
-filled by the same import. So a report needs no database file, waits for no lock, and a view agrees
-with the database.
+They come from an in-memory DuckDB that holds one run, with the same tables as the database file, filled by the same
+import. So a report needs no database file and waits for no lock, and views agree with the database.
 */
 
 use std::cell::Cell as Flag;
@@ -41,17 +40,17 @@ pub(crate) const NAMES: [&str; 10] = [
 pub struct RunViews {
     connection: Connection,
     folder: RunFolder,
-    /// Files that finished cases no longer have; the view `warnings` says so.
+    /// Files that finished cases no longer have; the view `warnings` lists them.
     lost: Vec<LostFile>,
-    /// The latencies' distributions take reading all samples, so they wait until someone asks.
+    /// Whether the latencies' distributions are filled. They need all samples, so they are computed on demand.
     distributions: Flag<bool>,
-    /// Whole records are long, so they wait as well.
+    /// Whether whole records are filled. They are long, so they are read on demand.
     records: Flag<bool>,
 }
 
 impl RunViews {
-    /// Reads a run folder into memory, except its samples. Can be called while the run goes on;
-    /// it then shows the run as of this moment.
+    /// Reads a run folder into memory, except its samples. Can be called during the run; the views then show its
+    /// current state.
     ///
     /// # Errors
     ///
@@ -62,7 +61,7 @@ impl RunViews {
         Ok(views)
     }
 
-    /// Does the same on a connection that may write files. For our own queries only.
+    /// As [`RunViews::open`], on a connection that may write files. Only for this crate's queries.
     pub(crate) fn open_unconfined(folder: &RunFolder) -> Result<Self, StoreError> {
         let started = Instant::now();
         let (path, ended) = (folder.path(), folder.ended.clone());
@@ -109,7 +108,7 @@ impl RunViews {
         Ok(Self { connection, folder, lost, distributions, records })
     }
 
-    /// Returns the run that they show.
+    /// Returns the run of these views.
     #[must_use]
     pub fn folder(&self) -> &RunFolder {
         &self.folder
@@ -133,7 +132,7 @@ impl RunViews {
         user_query(&self.connection, sql).map(|answer| answer.table)
     }
 
-    /// Writes a view, or one of those over files, to a file in one of DuckDB's formats.
+    /// Writes a view, or a view over files, to a file in one of DuckDB's formats.
     pub(crate) fn copy(
         &self,
         name: &str,
@@ -155,7 +154,7 @@ impl RunViews {
             .map_err(StoreError::database("make the views"))
     }
 
-    /// Fills a view that waits until someone asks for it.
+    /// Fills a view that is computed on demand.
     fn fill(&self, name: &str) -> Result<(), StoreError> {
         match name {
             "latency_quantiles" | "latency_histogram" => {
@@ -166,7 +165,7 @@ impl RunViews {
         }
     }
 
-    /// Creates the views, all or none: a second attempt must not find half of them.
+    /// Creates all views or none: a second attempt must not find some of them.
     fn once(
         &self,
         is_done: &Flag<bool>,
@@ -196,8 +195,7 @@ impl RunViews {
         records.flush().map_err(failed())
     }
 
-    /// Computes the latencies' distributions, a case at a time, so that memory holds the samples
-    /// of one case at most.
+    /// Computes the latencies' distributions, a case at a time, so that memory holds the samples of at most one case.
     fn fill_distributions(&self) -> Result<(), StoreError> {
         let failed = || StoreError::database("make the views");
         let without_samples = without_samples(&self.lost);
@@ -227,8 +225,8 @@ impl RunViews {
     }
 }
 
-/// Returns an SQL expression for a run's files of one kind; `None` if there are none. DuckDB stops
-/// at the first that is not Parquet, so if one is lost the others are named one by one.
+/// Returns an SQL expression for a run's files of one kind; `None` if there are none. DuckDB stops at the first file
+/// that is not Parquet, so if one is lost, the others are named individually.
 fn parquet_files(
     run: &Path,
     kind: CaseFile,

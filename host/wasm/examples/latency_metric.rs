@@ -3,9 +3,9 @@ Overhead of the sandbox: the latency metric over ten million samples, as a guest
 
     cargo run --release --package host-wasm --example latency_metric -- target/release/plugins/latency.wasm
 
-Both run the same code. The guest's time includes instantiating it and passing its columns;
-the native time reads the columns in place. They take turns, so that other load on the machine
-affects both, and the medians are printed as one line of JSON.
+Both run the same code. The guest's time includes instantiating it and passing its columns; the native time reads the
+columns in place. They alternate, so that other load on the machine affects both, and the medians are printed as one
+line of JSON.
 */
 
 use std::hint::black_box;
@@ -94,7 +94,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Latencies as they are: most of them close to each other, a tail, and now and then an outlier.
+/// Returns typical latencies: most of them close to each other, with a tail and occasional outliers.
 fn latencies() -> Vec<u64> {
     let mut state = 7_u64;
     let mut draw = move || {

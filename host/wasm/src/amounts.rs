@@ -1,11 +1,10 @@
 /*!
-Values that cannot be, by their unit and name.
+Impossible values, by their unit and name.
 
 A time, a size, a count, a rate, an energy, a power and a frequency are never negative, and an accuracy
-is never above one. What a value is, its unit tells: the symbols below, and every rate of them, such as
-`1/s` or `J/token`. Plain numbers and ratios in `1`, per cents and units that are not known here can be
-anything. So can a difference, such as how much slower a case was than another: its attribute
-`difference` says of what.
+is never above one. The unit identifies such values: the symbols below, and every rate of them, such as `1/s` or
+`J/token`. Plain numbers and ratios in `1`, per cents and unknown units can have any value. So can a difference, such
+as how much slower a case was than another: its attribute `difference` says what is subtracted.
 */
 
 use std::collections::BTreeMap;
@@ -63,10 +62,10 @@ const AMOUNTS: &[&str] = &[
     "tokens",
 ];
 
-/// How far rounding may move a bound of an interval.
+/// Largest error of an interval's bound by rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// Says why a value cannot be, if so.
+/// Returns the reason why a value is impossible, if it is.
 pub(crate) fn impossible(
     metric: &str,
     value: f64,
@@ -107,7 +106,7 @@ pub(crate) fn impossible(
     None
 }
 
-/// Returns whether a unit is that of an amount, or of a rate of amounts.
+/// Returns whether a unit belongs to an amount, or to a rate of amounts.
 fn is_amount(unit: &str) -> bool {
     match unit.split_once('/') {
         Some((amount, _)) => amount == "1" || AMOUNTS.contains(&amount),
@@ -139,7 +138,7 @@ mod tests {
             assert!(fault("a.b", 1.0, Some((-0.5, 2.0)), unit).is_some(), "{unit}");
             assert_eq!(fault("a.b", 0.0, Some((0.0, 2.0)), unit), None, "{unit}");
         }
-        // What may well be negative, or is not known.
+        // Values that may be negative, and unknown units.
         for unit in ["1", "%", "%/s", "°C", "dB", "points"] {
             assert_eq!(fault("a.b", -1.0, Some((-2.0, 0.0)), unit), None, "{unit}");
         }
@@ -170,7 +169,7 @@ mod tests {
         ] {
             assert_eq!(fault(metric, value, None, unit), None, "{metric}");
         }
-        // An interval that rounding moved.
+        // An interval moved by rounding.
         assert_eq!(fault("accuracy.top1", 1.0, Some((0.9, 1.0 + 1e-16)), "1"), None);
         insta::assert_snapshot!(
             fault("accuracy.top1", 0.5, Some((0.2, 1.2)), "1").expect("a fault"),

@@ -12,31 +12,31 @@ use crate::bindings::{metric, recommender, run_metric};
 use crate::error::shortened;
 use crate::plugin::Description;
 
-/// Values that one metric may state for one case, and pieces of advice that one recommender may
-/// give. A guest that says more has lost its way.
+/// Limit on the values of one metric for one case, and on a recommender's pieces of advice. A guest that exceeds it
+/// is faulty.
 const MOST: usize = 10_000;
 
-/// Columns that a metric may read, and bytes of each name.
+/// Limit on the columns that a metric may read, and on the bytes of each name.
 const COLUMNS: usize = 256;
 const COLUMN: usize = 200;
 
-/// Options that a plugin may have.
+/// Limit on the options of a plugin.
 const OPTIONS: usize = 100;
 
-/// Attributes of a value or of advice.
+/// Limit on the attributes of a value or of advice.
 const ATTRIBUTES: usize = 64;
 
-/// Bytes of the texts of a metric's values for one case.
+/// Limit on the texts of a metric's values for one case, in bytes.
 const CASE: usize = 64 << 10;
 
-/// Bytes of the texts of a recommender's advice: so many, and some for each case of the run.
+/// Limit on the texts of a recommender's advice, in bytes, without the addition for each case of the run.
 const ADVICE: usize = 1 << 20;
 const ADVICE_OF_CASE: usize = 1 << 10;
 
-/// Says what is wrong.
+/// The result of a check, with the fault as text.
 type Checked<T> = Result<T, String>;
 
-/// Bytes that the texts of an answer may still have.
+/// Bytes left for the texts of an answer.
 struct Budget {
     limit: usize,
     left: usize,
@@ -271,8 +271,8 @@ fn measurement(
     })
 }
 
-/// Reads a gap. A metric may say that something was not measured or cannot be; the other kinds are
-/// reserved for the host.
+/// Reads a gap. A metric may state that something was not measured or is unsupported; the other kinds are reserved
+/// for the host.
 fn gap(kind: &str, reason: String) -> Checked<Gap> {
     let metric_message = self::reason(reason)?;
     if kind == GapKind::NotMeasured.name() {
@@ -363,7 +363,7 @@ pub(crate) fn recommendations(
         .collect()
 }
 
-/// Ids of the run's cases: of all, or of those with an outcome.
+/// Returns the ids of the run's cases: all, or those with an outcome.
 fn cases(views: &dyn Views, outcome: Option<&str>) -> Checked<BTreeSet<String>> {
     use host_record::Cell;
 
@@ -415,7 +415,7 @@ mod tests {
         }
     }
 
-    /// Returns the fault that is found in a good measurement after a change.
+    /// Returns the fault that is found in a valid measurement after a change.
     fn fault(change: impl FnOnce(&mut Measurement)) -> String {
         let mut changed = good();
         change(&mut changed);

@@ -1,11 +1,10 @@
 //! Bindings generated from `plugin-api/wit`.
 //!
-//! Columns are lent to a metric rather than given, since ten million values should be copied once,
-//! into the guest, and not twice.
+//! A metric borrows its columns, so that ten million values are copied once, into the guest, and not twice.
 
 pub(crate) mod metric {
-    // With borrowed types, `bindgen!` gives types that a world does not use a lifetime that they
-    // do not declare. The views use them all; the linker does not offer the views to a metric.
+    // With borrowed types, `bindgen!` gives types that a world does not use a lifetime that they do not declare. The
+    // views use all of them; the linker does not offer the views to a metric.
     wasmtime::component::bindgen!({
         path: "../../plugin-api/wit",
         inline: "

@@ -1,17 +1,17 @@
 /*!
-What is known of components, on disk: their compiled code, their description, or why they failed.
+The cache of components on disk: their compiled code, their description, or why they failed.
 
 Compiling a component takes a tenth of a second or a minute, loading compiled code a millisecond. But
 compiled code runs outside any sandbox, so its owner matters: the folder and each file in it must belong
-to this user and be writable by nobody else, no link is followed, and files are read through the
-descriptors that were checked. A checksum detects damage from a full or broken disk. Files that fail
-a check are compiled again; an unusable cache costs only time.
+to this user and be writable by no other user, no link is followed, and files are read through the descriptors that
+were checked. A checksum detects damage from a full or broken disk. Files that fail a check are compiled again; an
+unusable cache costs only time.
 
 A component has an entry, a small file in JSON, and a file of code. Their names are the component's
 SHA-256 and a hash of all dependencies: this host's version, wasmtime's version, its settings, the
 processor's features. The entry has the description and the columns, so that listing plugins runs
-none of them. What failed is not tried again for a day. The files that were used longest ago are removed
-if all have more than a gibibyte.
+none of them. A failed component is not tried again for a day. The least recently used files are removed if the total
+exceeds a gibibyte.
 */
 
 use std::fs::File;
@@ -29,19 +29,19 @@ use crate::platform::{Folder, Part, path_of, touch};
 use crate::plugin::Profile;
 use crate::shape::Shape;
 
-/// Bytes of all files.
+/// Limit on the size of all files, in bytes.
 const MOST: u64 = 1 << 30;
 
-/// Bytes of an entry.
+/// Limit on the size of an entry, in bytes.
 const LARGEST_ENTRY: u64 = 1 << 20;
 
-/// How long a failure is remembered.
+/// Time for which a failure is kept.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Version of the files' format.
 const FORMAT: u32 = 2;
 
-/// Compiled components, and what is known of them.
+/// Compiled components and their entries.
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: Folder,
@@ -49,7 +49,7 @@ pub(crate) struct Cache {
     compatibility: String,
 }
 
-/// What is known of a component.
+/// The entry of a component.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Entry {
@@ -75,7 +75,7 @@ pub(crate) struct Code {
 pub(crate) struct Failure {
     /// Seconds since 1970.
     at: u64,
-    /// `describe` or `columns`; none if it could not be compiled.
+    /// `describe` or `columns`; `None` if it could not be compiled.
     pub(crate) call: Option<String>,
     pub(crate) reason: String,
     pub(crate) standard_error: String,
@@ -86,7 +86,7 @@ impl Failure {
         Self { at: now(), call: call.map(str::to_owned), reason, standard_error }
     }
 
-    /// Returns how long ago it was; `None` if that is too long, or if the clock was set back.
+    /// Returns the failure's age; `None` if it has expired, or if the clock was set back.
     pub(crate) fn age(&self) -> Option<Duration> {
         now().checked_sub(self.at).map(Duration::from_secs).filter(|age| *age < REMEMBERED)
     }
@@ -113,12 +113,12 @@ impl Cache {
         format!("{sha256}-{}.code", self.compatibility)
     }
 
-    /// Returns the path of an entry. If it is removed, the component is compiled and asked again.
+    /// Returns the path of an entry. If it is removed, the component is compiled and described again.
     pub(crate) fn entry_path(&self, sha256: &str) -> PathBuf {
         self.path.join(self.entry_name(sha256))
     }
 
-    /// Returns what is known of a component. A failure of more than a day ago is forgotten.
+    /// Returns the entry of a component. A failure of more than a day ago is ignored.
     pub(crate) fn entry(&self, sha256: &str) -> Entry {
         let name = self.entry_name(sha256);
         let refused = |reason: &dyn std::fmt::Display| {
@@ -140,7 +140,7 @@ impl Cache {
         entry
     }
 
-    /// Keeps an entry, and removes what was used longest ago if there is too much.
+    /// Keeps an entry, and removes the least recently used files if the limit is exceeded.
     pub(crate) fn keep(&self, sha256: &str, entry: &Entry) {
         let written = serde_json::to_vec(entry)
             .map_err(io::Error::from)
@@ -151,7 +151,7 @@ impl Cache {
         }
     }
 
-    /// Returns compiled code, if it is there and whole.
+    /// Returns compiled code, if it exists and is intact.
     pub(crate) fn code(&self, engine: &Engine, sha256: &str, code: &Code) -> Option<Component> {
         let name = self.code_name(sha256);
         let refused = |reason: &dyn std::fmt::Display| {
@@ -169,9 +169,9 @@ impl Cache {
         }
         // Only the order of removal depends on it.
         let _ = touch(&file);
-        // SAFETY: the bytes were written by a compiler of this sandbox and changed by nobody, since
-        // the folder and the file belong to this user and nobody else can write to them, and the
-        // checksum says that they are whole. Such a file is replaced, and never written to again.
+        // SAFETY: the bytes were written by a compiler of this sandbox and not changed, since the folder and the file
+        // belong to this user, no other user can write to them, and the checksum is correct. Such a file is replaced,
+        // and never written to again.
         unsafe { load(engine, &mut file) }.inspect_err(|error| refused(error)).ok()
     }
 
@@ -197,12 +197,11 @@ impl Cache {
 ///
 /// # Safety
 ///
-/// The file must hold what a compiler of this sandbox wrote, and must not be changed while the
-/// component lives.
+/// The file must have been written by a compiler of this sandbox, and must not change while the component lives.
 pub(crate) unsafe fn load(engine: &Engine, file: &mut File) -> wasmtime::Result<Component> {
     // SAFETY: as promised by the caller.
     unsafe { Component::deserialize_file(engine, path_of(file)) }.or_else(|error| {
-        // Files of some file systems cannot be run from where they are.
+        // Some file systems do not allow executing their files.
         let mut compiled = Vec::new();
         let whole = file.rewind().and_then(|()| file.read_to_end(&mut compiled));
         // SAFETY: as above.
@@ -216,7 +215,7 @@ fn hash(file: &mut File) -> io::Result<String> {
     hash
 }
 
-/// The standard library's hash functions are not promised to stay the same.
+/// SHA-256 as a hasher, because the standard library's hash functions may change.
 struct ShaHasher(Sha256);
 
 impl Hasher for ShaHasher {
@@ -243,7 +242,7 @@ mod tests {
         assert!(failed(0).age().is_some());
         assert!(failed(23 * hour).age().is_some());
         assert!(failed(25 * hour).age().is_none());
-        // A clock that was set back must not make it last for years.
+        // A clock that was set back must not extend it for years.
         assert!(failed(-2 * hour).age().is_none());
     }
 

@@ -1,12 +1,11 @@
 /*!
-Compiling a component, in a process of its own if there is a program for it.
+Compiling a component, in a separate process if there is a program for it.
 
-A small component can take minutes and gigabytes to compile: time and memory grow faster than a
-function does, and a stranger chooses its functions. wasmtime has no limits for this. So the host's own
-program is started again as a compiler, with a limit on its memory that the system enforces and a limit
-on its time. The component goes to its standard input, the compiled code into a file that is its
-standard output, and a refusal to its standard error. It inherits no environment but what it needs to
-start, and ends with the process that started it.
+A small component can take minutes and gigabytes to compile: time and memory grow faster than the size of a function,
+and the plugin's author chooses its functions. wasmtime has no limits for this. So the host's own program is started
+again as a compiler, with a limit on its memory that the system enforces and a limit on its time. The component goes
+to its standard input, the compiled code into a file that is its standard output, and a refusal to its standard error.
+It inherits only the environment that it needs to start, and ends with the process that started it.
 */
 
 use std::ffi::OsString;
@@ -36,7 +35,7 @@ const REFUSED: u8 = 65;
 /// Exit code of a compiler that could not begin.
 const NOT_STARTED: u8 = 70;
 
-/// Compiling that takes longer than this is told.
+/// A compilation that takes longer is reported.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Bytes of a compiler's standard error that are kept.
@@ -45,7 +44,7 @@ const KEPT: u64 = 4096;
 /// Variables that a compiler inherits: where the system finds the libraries of the host's program.
 const INHERITED: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
-/// Limits of compiling a component in a process of its own.
+/// Limits of compiling a component in a separate process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompilerLimits {
     /// Time.
@@ -113,7 +112,7 @@ pub(crate) fn compile_apart(
     let mut input = child.0.stdin.take().expect("it is piped");
     let mut errors = child.0.stderr.take().expect("it is piped");
     let feeding = thread::Builder::new().name("compiler-input".into()).spawn(move || {
-        // A compiler that ends early says why.
+        // A compiler that ends early reports the reason.
         let _ = input.write_all(&bytes);
     });
     feeding.map_err(|error| host("no thread to feed", error))?;
@@ -173,7 +172,7 @@ pub(crate) fn compile_apart(
     Err(GuestErrorKind::NotCompiled { reason })
 }
 
-/// A process that is ended if nobody waits for it.
+/// A process that is killed when dropped, if it was not waited for.
 struct Running(Child);
 
 impl Drop for Running {
@@ -197,7 +196,7 @@ pub fn compiler_process() -> Option<ExitCode> {
         Err(Refusal::Component(error)) => (REFUSED, format!("{error:#}")),
         Err(Refusal::Start(error)) => (NOT_STARTED, error.to_string()),
     };
-    // There is nobody else to tell.
+    // There is no other way to report it.
     let _ = io::stderr().write_all(error.as_bytes());
     Some(ExitCode::from(code))
 }

@@ -1,6 +1,6 @@
 //! Standard output and error of a guest.
 
-/// Bytes of standard output and standard error that are kept: the last ones.
+/// Number of the last bytes of standard output and standard error that are kept.
 pub(crate) const KEPT: usize = 4 << 10;
 
 /// Output of a guest to its standard streams.
@@ -12,7 +12,7 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    /// Adds to what was written.
+    /// Appends to the output.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(KEPT)..];
         let excess = (self.text.len() + bytes.len()).saturating_sub(KEPT);

@@ -1,4 +1,4 @@
-//! The settings of the engine. The process that compiles and the one that runs must agree on them.
+//! The settings of the engine. The compiling and the running process must use the same.
 
 use wasmtime::{Config, Engine};
 
@@ -14,7 +14,7 @@ pub(crate) fn engine() -> wasmtime::Result<Engine> {
     config
         .consume_fuel(true)
         .epoch_interruption(true)
-        // A NaN has many bit patterns, and processors differ in which they make.
+        // A NaN has many bit patterns, and processors produce different ones.
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true);
     HugePages::set_up(&mut config);

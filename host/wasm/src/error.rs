@@ -1,4 +1,4 @@
-//! Errors with a guest, in words that its user and its author can act on.
+//! Errors with a guest, with messages that help its user and its author.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ pub struct GuestError {
     /// The error.
     #[source]
     pub kind: Box<GuestErrorKind>,
-    /// The last of what the guest wrote to its standard error: the message of a panic is here.
+    /// The end of the guest's standard error, which contains the message of a panic.
     pub standard_error: String,
 }
 
@@ -64,9 +64,9 @@ pub enum GuestErrorKind {
         file = file.display()
     )]
     Remembered {
-        /// The error of then.
+        /// The error at that time.
         reason: String,
-        /// How long ago it was.
+        /// Time since then.
         age: Duration,
         /// The file that keeps it.
         file: PathBuf,
@@ -80,10 +80,10 @@ pub enum GuestErrorKind {
         /// Its exports.
         exports: Vec<String>,
     },
-    /// Plugin and host speak different versions of `tare:plugin`.
+    /// Plugin and host use different versions of `tare:plugin`.
     #[error("version mismatch: {detail}")]
     Version {
-        /// The version of each side, and which has to move.
+        /// The version of each side, and which must be updated.
         detail: String,
     },
     /// The component imports something that this world does not offer.
@@ -128,7 +128,7 @@ pub enum GuestErrorKind {
         /// The call that did not end.
         call: &'static str,
     },
-    /// The guest requested more memory than it may have. Files that a report wrote count as well.
+    /// The guest requested more memory than allowed. Files that a report wrote count as well.
     #[error("out of memory: it asked for {requested} bytes; the limit is {limit}")]
     Memory {
         /// The memory that it would have had, in bytes.
@@ -136,25 +136,25 @@ pub enum GuestErrorKind {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The guest handed over too much at once.
+    /// The guest passed too much data in one call.
     #[error("it passed more than {limit} bytes, the limit of a call")]
     Transfer {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The guest itself says that it cannot.
+    /// The guest returned an error.
     #[error("{message}")]
     Refused {
         /// The guest's message.
         message: String,
     },
-    /// The options are not what a plugin can take.
+    /// The options are not a JSON object.
     #[error("options must be a table, not {found}")]
     Options {
         /// Actual type of the options.
         found: String,
     },
-    /// The guest's answer cannot be true, or cannot be used.
+    /// The guest's answer is impossible or unusable.
     #[error("invalid answer: {detail}")]
     InvalidAnswer {
         /// The error, and the expectation.
@@ -179,7 +179,7 @@ pub enum GuestErrorKind {
     },
 }
 
-/// Names in a list that are shown, and characters of each.
+/// Limit on the names shown of a list, and on the characters of each.
 const SHOWN: usize = 10;
 const SHOWN_OF_NAME: usize = 80;
 

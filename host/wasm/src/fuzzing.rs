@@ -1,9 +1,9 @@
-//! A door to the checks on guests' answers, for fuzzing only.
+//! Access to the checks on guests' answers, for fuzzing only.
 
 use crate::answer;
 use crate::bindings::metric::tare::plugin::types::{AttributeResult, Gap, Measure, Measurement};
 
-/// Checks an answer that is made of these bytes. What passes is what results can hold.
+/// Checks an answer that is made from these bytes. An accepted answer can become a result.
 pub fn answer(data: &[u8]) {
     let mut rest = data.iter().copied();
     let mut measurements = Vec::new();

@@ -1,10 +1,10 @@
 /*!
-What a guest with its options has said and cost in this run.
+Answers and costs of a guest with its options in this run.
 
-A sandbox lives for one run, so it remembers from call to call. A metric is held to what it stated when
-it was tried: limits and reports rely on its names, units and directions. A guest that ran out of time
-would do so for every case, so it is not called again. And its answers are bounded in sum, since a
-thousand cases of as much as one may have would fill what every report has to read.
+A sandbox lives for one run and keeps data between calls. A metric's answers must match its trial: limits and reports
+rely on its names, units and directions. A guest that ran out of time would do so for every case, so it is not called
+again. And the total of its answers is bounded, since a thousand cases at the limit for one case would be too much for
+every report.
 */
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use host_record::{Direction, MetricValue};
 
-/// Bytes of the texts of a guest's answers: so many, and some for each answer.
+/// Limit on the texts of a guest's answers, in bytes, without the addition for each answer.
 const ALL: usize = 4 << 20;
 const EACH: usize = 8 << 10;
 
@@ -40,19 +40,19 @@ impl Ledger {
         self.accounts().get(key)?.out_of_time
     }
 
-    /// Notes that the guest ran out of time.
+    /// Records that the guest ran out of time.
     pub(crate) fn runs_out_of_time(&self, key: Key, call: &'static str) {
         self.accounts().entry(key).or_default().out_of_time = Some(call);
     }
 
-    /// Notes what a metric stated when it was tried.
+    /// Records the values that a metric stated when it was tried.
     pub(crate) fn states(&self, key: Key, values: &[MetricValue]) {
         let one = |value: &MetricValue| (value.metric.clone(), value.unit.clone(), value.direction);
         let stated = values.iter().map(one).collect();
         self.accounts().entry(key).or_default().stated = Some(stated);
     }
 
-    /// Checks an answer against what the metric stated when it was tried, if it was, and counts it.
+    /// Checks an answer against the metric's trial, if there was one, and counts it.
     pub(crate) fn takes(&self, key: Key, values: &[MetricValue]) -> Result<(), String> {
         let mut accounts = self.accounts();
         let account = accounts.entry(key).or_default();
@@ -93,7 +93,7 @@ fn held(value: &MetricValue, stated: &[(String, String, Direction)]) -> Result<(
     }
 }
 
-/// Bytes of the texts of a value.
+/// Returns the bytes of a value's texts.
 fn size(value: &MetricValue) -> usize {
     let reason = value.value.as_ref().err().map_or(0, |gap| gap.to_string().len());
     let attributes = value.attributes.iter().map(|(name, value)| name.len() + value.len());
@@ -138,7 +138,7 @@ mod tests {
             taken(&value("latency.p50", "ns", Direction::Higher)).expect_err("otherwise"),
             @"`latency.p50` is `ns`, higher, and was `ns`, lower when the metric was tried with these options"
         );
-        // With other options it may state other values, and before it is tried any.
+        // With other options it may state other values, and before its trial any.
         let other = value("latency.p42", "ns", Direction::Lower);
         assert_eq!(ledger.takes(key(r#"{"a":1}"#), &[other]), Ok(()));
     }
@@ -154,7 +154,7 @@ mod tests {
             ledger.takes(key("{}"), &[large]).expect_err("too much"),
             @"the texts of its 129 answers have 5286033 bytes; the limit is 5251072"
         );
-        // As much as the plugins that come with the tool say, for as many cases as there are.
+        // As much as the built-in plugins state, for any number of cases.
         let mut usual = value("latency.p50", "ns", Direction::Lower);
         usual.attributes.insert("text".into(), "x".repeat(8000));
         let answers = (0..10_000).map_while(|_| ledger.takes(key("usual"), &[usual.clone()]).ok());

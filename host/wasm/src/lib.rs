@@ -1,11 +1,10 @@
 /*!
 The sandbox for metrics, reports and recommenders.
 
-These plugins are small programs that strangers may have written, and their answers become results.
-So they run as WebAssembly components, each call in a store of its own, under limits, and see only
-their arguments: a metric the columns of one case, a report and a recommender the host's fixed
-views. They have no clock, no random numbers, no files and no network; the module on WASI says what
-a guest's standard library gets instead, and why.
+These plugins are small programs that may be untrusted, and their answers become results. So they run as WebAssembly
+components, each call in a separate store, under limits, and see only their arguments: a metric the columns of one
+case, a report and a recommender the host's fixed views. They have no clock, no random numbers, no files and no
+network; the module on WASI says what a guest's standard library gets instead, and why.
 
 A call can end in five ways, none of which costs the host more than the call's answer: the guest
 returns, refuses, traps, exceeds its [`Limits`], or is cancelled by its [`Cancel`]. Both fuel and a deadline bound it. Fuel counts
@@ -15,12 +14,12 @@ time. Each failure is a [`GuestError`] with the plugin, the call, the reason, an
 guest's standard error, which contains the message of a panic.
 
 An answer is checked before it is used: names, units, directions, finite and possible values, intervals
-that enclose their value, advice that rests on cases of this run, files that stay in their
-folder, and the length of every text. A metric is held to the values that it stated when it was tried.
+that enclose their value, advice that rests on cases of this run, files that stay in their folder, and the length of
+every text. A metric may state only the values of its trial.
 
-Compiling is the most expensive thing that a file can ask for, and a stranger decides how expensive. So a
-file's kind is read from its names first, and it is compiled in a process with limits of its own; its
-code, its description or its failure are kept on disk.
+Compiling is the most expensive step, and the plugin's author decides how expensive. So a file's kind is read from its
+names first, and it is compiled in a separate process with limits; its code, its description or its failure are kept
+on disk.
 */
 
 mod amounts;

@@ -12,21 +12,21 @@ use crate::shape::INSTANCES;
 
 /// Limits of one call into a guest.
 ///
-/// By default a guest costs the host at most 256 MiB: its memory and the files that it wrote count together, and
-/// what it hands over is copied once. Only a metric's columns come on top, which the host has in memory anyway.
+/// By default a guest costs the host at most 256 MiB: its memory and the files that it wrote count together, and the
+/// data that it passes is copied once. Only a metric's columns are additional, which the host has in memory anyway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Instructions, about one for each WebAssembly operator. They bound the work itself,
     /// independent of other load on the machine.
     pub fuel: u64,
-    /// Time. It bounds what a user waits, and catches what fuel does not count.
+    /// Time. It bounds the user's waiting time, and covers what fuel does not count.
     pub deadline: Duration,
     /// Bytes of the guest's memory, and of the files that it has written.
     pub memory_bytes: usize,
-    /// Bytes of memory that a metric has on top, for each byte of its columns: one for the columns, and more
-    /// for sorting them.
+    /// Additional bytes of memory for each byte of a metric's columns: one for the columns, and more for sorting
+    /// them.
     pub memory_per_column_byte: usize,
-    /// Bytes that a guest may hand to the host in one call of a function: its answer, or a file.
+    /// Bytes that a guest may pass to the host in one call of a function: its answer, or a file.
     pub transfer_bytes: usize,
     /// Bytes of all files that a report may write.
     pub output_bytes: usize,
@@ -49,8 +49,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the limits of asking a plugin what it is, which takes next to nothing: every list of plugins
-    /// asks. The memory is not less, since a guest may start with as much as it needs later.
+    /// Returns the limits of asking a plugin for its description, which is cheap and done for every list of plugins.
+    /// The memory is not lower, since a guest may allocate at its start all that it needs later.
     pub(crate) fn of_description(&self) -> Self {
         Self {
             fuel: self.fuel.min(500_000_000),
@@ -60,14 +60,14 @@ impl Limits {
         }
     }
 
-    /// Returns the limits of a call with columns of so many bytes.
+    /// Returns the limits of a call with columns of this size.
     pub(crate) fn with_columns(&self, bytes: usize) -> Self {
         let more = bytes.saturating_mul(self.memory_per_column_byte);
         Self { memory_bytes: self.memory_bytes.saturating_add(more), ..self.clone() }
     }
 }
 
-/// Counts the memory of a store, over all of its memories, and what the host holds for it.
+/// Counts the memory of a store, over all of its memories, and the memory that the host holds for it.
 #[derive(Debug)]
 pub(crate) struct Meter {
     limit: usize,
@@ -75,7 +75,7 @@ pub(crate) struct Meter {
     held: usize,
 }
 
-/// The guest asked for more memory than it may have.
+/// The guest asked for more memory than allowed.
 #[derive(Debug, thiserror::Error)]
 #[error("{requested} bytes of memory exceed the limit of {limit}")]
 pub(crate) struct MemoryLimit {
@@ -91,7 +91,7 @@ impl Meter {
         Self { limit, used: 0, held: 0 }
     }
 
-    /// Counts what the guest costs beside its memories, for good.
+    /// Counts memory beside the guest's memories, permanently.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), MemoryLimit> {
         let requested = self.used.saturating_add(bytes).saturating_add(self.held);
         if requested > self.limit {
@@ -101,7 +101,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Counts what the host holds for the guest, in place of what was counted before.
+    /// Counts the memory that the host holds for the guest, replacing the previous figure.
     pub(crate) fn hold(&mut self, bytes: usize) -> Result<(), MemoryLimit> {
         let requested = self.used.saturating_add(bytes);
         if requested > self.limit {
@@ -161,18 +161,18 @@ pub(crate) struct Cancelled;
 /// Time between two looks at a [`Cancel`] during a call.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Says whether calls are to end early. The default never says so.
+/// Decides whether calls must end early. The default never ends them.
 #[derive(Clone, Default)]
 pub struct Cancel(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl Cancel {
-    /// Cancels calls, those in progress included, as soon as `asked` returns true.
+    /// Cancels calls, including those in progress, as soon as `asked` returns true.
     #[must_use]
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(asked)))
     }
 
-    /// Returns whether calls are to end now.
+    /// Returns whether calls must end now.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|asked| asked())
@@ -187,9 +187,9 @@ impl fmt::Debug for Cancel {
 
 /// Ends the guest of one store when its time is up, or when it is cancelled.
 ///
-/// There is a thread for each call, and none between calls: a permanent clock would wake the
-/// processor during a measurement. All stores of an engine share the epoch, so each checks the time
-/// when it changes, and continues if the deadline was another's.
+/// There is a thread for each call, and none between calls: a permanent clock would wake the processor during a
+/// measurement. All stores of an engine share the epoch, so each checks the time when it changes, and continues if
+/// the deadline belongs to another store.
 pub(crate) struct Watchdog {
     /// Dropping it wakes the thread, which then ends.
     _stop: Sender<()>,
@@ -258,7 +258,7 @@ mod tests {
                 instance.get_typed_func::<(), ()>(&mut store, "loop").expect("it is there");
             function.call(&mut store, ()).expect_err("an endless loop")
         };
-        // The long call goes on until the short ones have all met their deadlines.
+        // The long call continues until all short ones have met their deadlines.
         thread::scope(|scope| {
             let long = scope.spawn(|| run(1_000_000_000, Duration::from_secs(600)));
             for _ in 0..3 {
@@ -285,7 +285,7 @@ mod tests {
         meter.hold(40).expect("it fits in place of the other");
         meter.hold(41).expect_err("one too many");
         meter.memory_growing(60, 61, None).expect_err("one too many");
-        // And so do tables.
+        // Tables count as well.
         let mut meter = Meter::new(100);
         assert!(meter.table_growing(0, 6, None).expect("it fits"));
         meter.table_growing(6, 7, None).expect_err("one too many");

@@ -1,10 +1,10 @@
 /*!
-From a file to a plugin: what is known of it, its kind, its compiled code, its description.
+From a file to a plugin: its cache entry, its kind, its compiled code, its description.
 
-Each step is tried in the order of its price. What is known from before is in the cache, by the file's
-hash. The kind is read from the names at its top level. Only then is it compiled, one component at a time,
-in a process of its own; and only then does any of it run, to describe itself. What fails after reading
-is kept too, so that a hostile file costs its limits once a day and not at every command.
+The cheapest steps come first. The cache is searched by the file's hash. The kind is read from the names at the top
+level. Only then is the file compiled, one component at a time, in a separate process; and only then is it run, to
+describe itself. Failures after reading are kept too, so that a hostile file costs its limits once a day and not with
+every command.
 */
 
 use std::fs::File;
@@ -24,16 +24,16 @@ use crate::plugin::{self, Description, Kind, Plugin, Profile, World};
 use crate::sandbox::{Request, Sandbox};
 use crate::shape::{Shape, shape};
 
-/// What is known of a file without compiling it.
+/// Facts about a file that is not compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// It was loaded before, and this is its description.
+    /// The file was loaded before, and this is its description.
     Known(Profile),
-    /// It was not, and this is its kind.
+    /// The file is new, and this is its kind.
     New(Kind),
 }
 
-/// A component that is being compiled, which takes long.
+/// A component whose compilation takes long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Compiling {
     /// The file.
@@ -67,7 +67,7 @@ impl Source {
         Ok(Self { path: path.to_owned(), file, bytes, sha256 })
     }
 
-    /// Reads the bytes whose hash was taken.
+    /// Reads the bytes that were hashed.
     fn read(&mut self) -> Result<Vec<u8>, GuestErrorKind> {
         let mut bytes = Vec::new();
         let read = self
@@ -84,8 +84,7 @@ impl Source {
 }
 
 impl Sandbox {
-    /// Returns what is known of a file without compiling it or running any of it: its description, if
-    /// it was loaded before, or else its kind.
+    /// Returns the description of a file that was loaded before, or else its kind. Neither compiles nor runs it.
     ///
     /// # Errors
     ///
@@ -153,7 +152,7 @@ impl Sandbox {
         Ok(Plugin { path, sha256: source.sha256, shape, profile, world })
     }
 
-    /// Returns what is known of a file.
+    /// Returns the cache entry of a file.
     fn known(&self, source: &Source) -> Result<Entry, GuestError> {
         let Some(cache) = &self.cache else { return Ok(Entry::default()) };
         let mut entry = cache.entry(&source.sha256);
@@ -170,7 +169,7 @@ impl Sandbox {
                 ..named(&source.path, kind)
             });
         }
-        // What is kept is checked as if the plugin said it now.
+        // A cached answer is checked like a new one.
         entry.profile = entry.profile.filter(|profile| {
             answer::description(profile.description.clone()).is_ok()
                 && answer::columns(profile.columns.clone()).as_ref() == Ok(&profile.columns)
@@ -184,7 +183,7 @@ impl Sandbox {
         }
     }
 
-    /// Returns the component, its shape, and what is known of it.
+    /// Returns the component, its shape and its cache entry.
     fn component(
         &self,
         source: &mut Source,
@@ -244,7 +243,7 @@ impl Sandbox {
             (None, Some(_)) => unnamed_file().map_err(host)?,
             (None, None) => {
                 let compiled = compile_here(&self.engine, &bytes, tell)?;
-                // SAFETY: they are what the compiler of this process gave.
+                // SAFETY: the compiler of this process has made them.
                 return unsafe { Component::deserialize(&self.engine, compiled) }.map_err(unusable);
             }
         };
@@ -264,8 +263,7 @@ impl Sandbox {
                 .inspect_err(|error| tracing::warn!("the compiled component is not kept: {error}"))
                 .ok();
         }
-        // SAFETY: the file holds what the compiler has just written, and only this process and its
-        // user can write to it.
+        // SAFETY: the compiler has just written the file, and only this process and its user can write to it.
         unsafe { load(&self.engine, &mut output) }.map_err(unusable)
     }
 
@@ -320,7 +318,7 @@ impl Sandbox {
     }
 }
 
-/// Returns what is kept of an error: nothing, if it may well be another one at the next try.
+/// Returns the failure to keep for an error; `None` if the next try may end differently.
 fn failure(error: &GuestError) -> Option<Failure> {
     use GuestErrorKind as Kind;
     match *error.kind {

@@ -1,9 +1,8 @@
 /*!
 The files of a report.
 
-They are held until the guest has returned: a report that traps half-way leaves what was there
-before. Names are checked when the guest gives them. The sandbox writes nothing; the host does, which
-knows the folder.
+They are held until the guest has returned: if a report traps half-way, earlier files stay. Names are checked when the
+guest gives them. The host writes the files, since it knows the folder; the sandbox does not.
 */
 
 use std::collections::BTreeMap;
@@ -14,7 +13,7 @@ use crate::limits::{MemoryLimit, Meter};
 /// The files of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rendered {
-    /// Contents by name: parts that are joined by `/`, of which none begins with a dot.
+    /// Contents by name: parts joined by `/`, none of which begins with a dot.
     pub files: BTreeMap<String, Vec<u8>>,
     /// The names that the report returned, the main one first; at least one, and all among the files.
     pub named: Vec<String>,
@@ -29,7 +28,7 @@ pub(crate) struct Staged {
     file_limit: usize,
 }
 
-/// Reason why a file is refused. The guest gets it, and usually passes it on.
+/// Reason why a file is refused. The guest gets it, and usually returns it as its error.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("`{name}` is not a valid name for a report's file: {reason}")]
@@ -118,7 +117,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
     for part in name.split('/') {
         match part {
             "" => return Err("it has an empty part"),
-            // Such as `..`, `.git` and `.bashrc`, which programs obey unseen.
+            // Such as `..`, `.git` and `.bashrc`, which programs read without notice.
             _ if part.starts_with('.') => return Err("it has a part that begins with a dot"),
             _ if part.ends_with(['.', ' ']) => {
                 return Err("it has a part that ends in a dot or a space");

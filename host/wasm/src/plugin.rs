@@ -159,7 +159,7 @@ impl Plugin {
         &self.sha256
     }
 
-    /// Returns whether it is a metric over a run as a whole, for [`Sandbox::compute_run`].
+    /// Returns whether it is a metric over a whole run, for [`Sandbox::compute_run`].
     ///
     /// [`Sandbox::compute_run`]: crate::Sandbox::compute_run
     #[must_use]

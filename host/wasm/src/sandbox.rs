@@ -64,10 +64,10 @@ pub struct SandboxOptions {
     /// Folder for compiled components, which only the host writes to. It is created. `None`
     /// compiles every time.
     pub cache: Option<PathBuf>,
-    /// The program that compiles components in a process of its own: one that calls
+    /// The program that compiles components in a separate process: one that calls
     /// [`compiler_process`](crate::compiler_process) first. `None` compiles in this process, without limits.
     pub compiler: Option<PathBuf>,
-    /// Limits of compiling in a process of its own.
+    /// Limits of compiling in a separate process.
     pub compiling: CompilerLimits,
     /// Limits of a call.
     pub limits: Limits,
@@ -87,7 +87,7 @@ pub struct Sandbox {
     pub(crate) cancel: Cancel,
 }
 
-/// A call that is to be made.
+/// A call to make.
 pub(crate) struct Request<'a> {
     /// The plugin's id, or the name of its file until its id is known.
     pub(crate) plugin: &'a str,
@@ -97,7 +97,7 @@ pub(crate) struct Request<'a> {
     /// Bytes that its instances cost the host, which count as its memory.
     pub(crate) instance_bytes: usize,
     pub(crate) views: Option<Rc<dyn Views>>,
-    /// The guest with its options; none while it is loaded.
+    /// The guest with its options; `None` while it is loaded.
     pub(crate) key: Option<Key>,
 }
 
@@ -148,8 +148,8 @@ impl Sandbox {
     }
 
     /// Computes a metric's values for one case. Columns that the metric does not read are not
-    /// passed to it. If its options were tried ([`Sandbox::rehearse`]), it is held to the names, units and
-    /// directions that it stated.
+    /// passed to it. If its options were tried ([`Sandbox::rehearse`]), it may only state the names, units and
+    /// directions of that trial.
     ///
     /// # Errors
     ///
@@ -219,8 +219,8 @@ impl Sandbox {
         })
     }
 
-    /// Computes the values of a metric over a run as a whole, by the ids of its finished cases. Each has
-    /// exactly the values that the plugin outlines for these options.
+    /// Computes the values of a metric over a whole run, by the ids of its finished cases. Each has exactly the
+    /// values that the plugin outlines for these options.
     ///
     /// # Errors
     ///
@@ -316,10 +316,10 @@ impl Sandbox {
             .checked(|recommendations| answer::recommendations(recommendations, &*views))
     }
 
-    /// Tries a plugin's options before there is any data, and returns the values that a metric would
-    /// state: names, units and directions, each with a gap for a value.
+    /// Tries a plugin's options before any data exists, and returns the values that a metric would state: names,
+    /// units and directions, each with a gap for a value.
     ///
-    /// A metric's names may depend only on its options, so it is called without columns; one over a run is asked
+    /// A metric's names may depend only on its options, so it is called without columns; a metric over a run is asked
     /// for its outline. A report or recommender is called as well, and checks its options before it reads a view.
     /// Once it reads, it has accepted its options, and later errors are ignored. Files of a report are discarded.
     ///
@@ -482,7 +482,7 @@ impl<T> Answer<T> {
 }
 
 impl<T> Answer<Result<T, String>> {
-    /// Turns the guest's own error into ours.
+    /// Turns the guest's own error into a [`GuestError`].
     fn refused(self) -> Result<Answer<T>, GuestError> {
         let Self { value, plugin, call, state } = self;
         match value {

@@ -1,10 +1,9 @@
 /*!
 A component's imports, exports and size, read without compiling it.
 
-Compiling can take minutes and gigabytes, so a file is looked at first: the names at its top level say
-whether it is a plugin, of which kind, and for which version of `tare:plugin`. Of the modules inside, only
-the functions and globals are counted, which cost the host memory in each instance. The whole is
-validated when it is compiled.
+Compiling can take minutes and gigabytes, so a file is inspected first: the names at its top level show whether it is
+a plugin, of which kind, and for which version of `tare:plugin`. Of the modules inside, only the functions and globals
+are counted, which cost the host memory in each instance. The whole is validated when it is compiled.
 */
 
 use semver::Version;
@@ -13,17 +12,17 @@ use wasmparser::{Chunk, ComponentTypeRef, Parser, Payload};
 
 use crate::error::GuestErrorKind;
 
-/// Version of the package `tare:plugin` that this host speaks.
+/// Version of the package `tare:plugin` in this host.
 pub const INTERFACE_VERSION: Version = Version::new(0, 1, 2);
 
-/// Names at the top level of a component. A file with more is not a plugin.
+/// Limit on the names at the top level of a component. A file with more is not a plugin.
 const NAMES: usize = 200;
 
-/// Functions and globals of all modules of a component. An interpreter of Python with its libraries has some
-/// ten thousand.
+/// Limit on the functions and globals of all modules of a component. A Python interpreter with its libraries has
+/// about ten thousand.
 const ITEMS: usize = 200_000;
 
-/// Core instances that a component may have.
+/// Limit on the core instances of a component.
 pub(crate) const INSTANCES: usize = 64;
 
 /// Bytes of an instance for each function and global.
@@ -63,12 +62,12 @@ impl Interface {
     }
 }
 
-/// A plugin, seen from outside.
+/// A plugin's external properties.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Shape {
     pub(crate) interface: Interface,
-    /// Bytes that its instances cost the host at most, besides their memories and tables.
+    /// Limit on the bytes that its instances cost the host, without their memories and tables.
     pub(crate) instance_bytes: usize,
 }
 
@@ -77,7 +76,7 @@ pub(crate) struct Shape {
 struct Contents {
     /// Names at the top level.
     exports: Vec<String>,
-    /// Each with whether it is an instance.
+    /// Names of imports, each with whether it is an instance.
     imports: Vec<(String, bool)>,
     /// Functions and globals of all modules.
     items: usize,
@@ -124,7 +123,7 @@ pub(crate) fn shape(bytes: &[u8]) -> Result<Shape, GuestErrorKind> {
     }
 }
 
-/// Says what a file is that is not a component.
+/// Checks that a file is a component; otherwise names its kind.
 fn check_header(bytes: &[u8]) -> Result<(), GuestErrorKind> {
     let detail = match bytes {
         // The version and the layer of the binary format: layer 0 are modules, 1 components.
@@ -152,7 +151,7 @@ fn contents(bytes: &[u8]) -> Result<Contents, GuestErrorKind> {
     loop {
         let (consumed, payload) = match parser.parse(rest, true).map_err(malformed)? {
             Chunk::Parsed { consumed, payload } => (consumed, payload),
-            // It does not ask for more, since it was told that there is none.
+            // It does not ask for more, since it knows that the input has ended.
             Chunk::NeedMoreData(_) => return Ok(contents),
         };
         rest = &rest[consumed..];
@@ -315,7 +314,7 @@ mod tests {
             let found = shape(&bytes).expect("a plugin");
             assert_eq!(found.interface, one);
             assert_eq!(found.instance_bytes, INSTANCES * ITEM);
-            // A file that is cut is never of another kind.
+            // A truncated file is never reported as another kind.
             for end in 0..bytes.len() {
                 let cut = shape(&bytes[..end]).ok();
                 assert!(cut.is_none_or(|cut| cut.interface == one), "cut at {end}");

@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::limits::{Limits, Meter};
 use crate::output::Staged;
 
-/// Lines that a call may write to the host's log.
+/// Limit on the lines that a call may write to the host's log.
 const LOG_LINES: usize = 1000;
 /// Characters of a line that are kept.
 const LOG_LINE: usize = 1000;
@@ -21,9 +21,9 @@ pub(crate) struct State {
     pub(crate) plugin: String,
     pub(crate) meter: Meter,
     pub(crate) console: Console,
-    /// For all but metrics over a case.
+    /// The views, for all plugins except metrics over a case.
     pub(crate) views: Option<Rc<dyn Views>>,
-    /// For reports.
+    /// The files of a report.
     pub(crate) output: Staged,
     /// For metrics over a case: its columns that are not numbers.
     pub(crate) columns: Vec<OtherColumn>,

@@ -3,17 +3,17 @@ The part of WASI that a guest needs to start and to panic.
 
 Guests are built for `wasm32-wasip2`, whose standard library imports WASI whether or not the plugin
 uses it: a metric without a single system call still imports the environment, exit, the three
-standard streams, their terminals, and `wasi:io`. `wasmtime-wasi` offers all that with nothing
-granted, at the price of tokio, cap-std and some eighty crates, clocks and random numbers that it
-always grants, and file and network code one mistake away from a guest. The necessary part is small:
+standard streams, their terminals, and `wasi:io`. `wasmtime-wasi` offers all that with nothing granted, but brings
+tokio, cap-std and about eighty crates, clocks and random numbers that it always grants, and file and network code
+that one mistake would expose to a guest. The necessary part is small:
 
 - the environment and the arguments are empty, and there is no terminal;
 - standard output and standard error go to a buffer, whose end is shown with an error, because it
   contains the message of a panic;
 - the seed of hash maps (`insecure-seed`) is a constant, which its specification allows, so that a
   plugin that iterates over a `HashMap` gives the same answer every time;
-- everything else exists, so a guest that only imports it can start. Calling it traps with a message
-  that says what plugins lack and what to do instead.
+- everything else exists, so a guest that only imports it can start. Calling it traps with a message that names the
+  missing ability and the alternative.
 
 Functions are defined under whichever 0.2.x version the component names, by walking its imports.
 */
@@ -26,10 +26,10 @@ use crate::console::KEPT;
 use crate::error::shortened;
 use crate::state::State;
 
-/// Streams and pollables that a guest may ask for. Each costs the host a few bytes.
+/// Limit on the streams and pollables of a guest. Each costs the host a few bytes.
 const HANDLES: usize = 10_000;
 
-/// Items of one interface that a guest may import. Those of WASI have about a hundred at most.
+/// Limit on the items of one imported interface. WASI's interfaces have at most about a hundred.
 const ITEMS: usize = 200;
 
 /// The guest called a function that is not granted.
@@ -59,7 +59,7 @@ fn denied(interface: &str, function: &str) -> Denied {
     Denied { function: format!("{}.{}", shortened(interface), shortened(function)), without }
 }
 
-// Resources need a type each, and have no content.
+// Each resource needs a type, and has no content.
 struct InputStream;
 struct OutputStream;
 struct Pollable;

@@ -28,12 +28,12 @@ mod hostile;
 fn components() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        // Each test is a process of its own, and need not ask cargo whether all is built.
+        // Each test is a separate process, and need not check with cargo whether everything is built.
         if let Some(folder) = std::env::var_os("TARE_BUILT") {
             return Path::new(&folder).with_file_name("guests").join("wasm32-wasip2/release");
         }
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        // Where `cargo xtask` builds guests too, so that nothing is built twice.
+        // `cargo xtask` builds guests in the same folder, so that nothing is built twice.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
         let metrics =
             ["latency", "throughput", "memory", "energy", "accuracy", "stability", "scaling"];
@@ -59,7 +59,7 @@ fn components() -> &'static Path {
     })
 }
 
-/// Compiled components are kept between tests, as they are between runs of the host.
+/// Returns a sandbox that keeps compiled components between tests, as the host does between runs.
 fn sandbox(limits: Limits) -> Sandbox {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
     let options = SandboxOptions { cache: Some(cache), limits, ..SandboxOptions::default() };
@@ -257,7 +257,7 @@ fn an_endless_loop_meets_the_deadline() {
         error,
         @"plugin `hostile-metric` in `compute`: it took longer than 0.2 s, the limit of a call"
     );
-    // Not a timing: without the deadline it would never end.
+    // This does not test timing: without the deadline it would never end.
     assert!(start.elapsed() < Duration::from_secs(60));
 }
 
@@ -265,10 +265,10 @@ fn an_endless_loop_meets_the_deadline() {
 fn a_memory_bomb_is_told_from_a_panic() {
     let error = failing(small(), "allocate");
     let GuestErrorKind::Memory { requested, limit } = *error.kind else { panic!("{error}") };
-    // It had two latencies of eight bytes, and has three bytes more for each of those.
+    // It had two latencies of eight bytes, and has three additional bytes for each byte.
     assert_eq!(limit, (64 << 20) + 3 * 16);
     assert!(requested > limit);
-    // Columns that do not fit are the same.
+    // Columns that do not fit cause the same error.
     let limits = Limits { memory_bytes: 4 << 20, memory_per_column_byte: 0, ..small() };
     let sandbox = sandbox(limits);
     let plugin = load(&sandbox, "hostile_metric");
@@ -293,7 +293,7 @@ fn a_panic_is_a_trap_with_its_message() {
 fn the_stack_and_the_memory_have_ends() {
     let error = failing(small(), "recurse");
     let GuestErrorKind::Trap { reason, .. } = &*error.kind else { panic!("{error}") };
-    // Which stack ends first is the compiler's choice: the processor's, or that in memory.
+    // The compiler decides which stack ends first: the processor's or the one in memory.
     assert!(
         reason == "call stack exhausted" || reason == "out of bounds memory access",
         "{reason}"
@@ -582,14 +582,14 @@ fn a_metric_over_a_run_states_its_outline_for_each_finished_case() {
     insta::assert_snapshot!(fault("refuse"), @"options: not on a Sunday");
     assert!(matches!(*compute("panic").expect_err("a panic").kind, GuestErrorKind::Trap { .. }));
 
-    // A metric over one case is not a metric over a run, nor the reverse.
+    // A metric over one case is not a metric over a run, or the reverse.
     let over_case = load(&sandbox, "hostile_metric");
     assert!(!over_case.is_over_run());
     assert!(sandbox.compute_run(&over_case, Rc::new(ThreeCases), &Value::Null).is_err());
     assert!(sandbox.compute(&plugin, &case(vec![]), &Value::Null).is_err());
 }
 
-/// Guests outlive hosts: what was built against the first version of the package still runs.
+/// A guest built against the first version of the package still runs.
 #[test]
 fn a_guest_of_an_older_version_runs() {
     let sandbox = sandbox(small());
@@ -894,8 +894,8 @@ fn options_are_tried_before_there_is_anything_to_work_on() {
         refusal(&report, json!({ "bytes": "many" })),
         "options: invalid type: string \"many\", expected usize"
     );
-    // A guest that has begun to read has accepted its options, regardless of later errors; and one that ends in
-    // another way may well be right when there is something to read.
+    // A guest that has begun to read has accepted its options, regardless of later errors; and a guest that ends in
+    // another way may succeed when there is data.
     for options in [json!({ "view": "run" }), json!({ "panic": true }), json!({})] {
         assert_eq!(sandbox.rehearse(&report, &options).expect("taken"), []);
     }

@@ -1,6 +1,6 @@
 //! The component's side: generated bindings, and conversions between them and the plain types.
 //!
-//! All of this exists only inside the sandbox. The export macros name it; authors do not.
+//! This module exists only inside the sandbox. The export macros use it; authors do not.
 
 use std::marker::PhantomData;
 

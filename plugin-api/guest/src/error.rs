@@ -1,13 +1,13 @@
-//! Errors of a plugin, in words that the host shows to its user.
+//! Errors of a plugin, whose messages the host shows to its user.
 
-/// Reasons why a plugin could not do its work. A value that a metric cannot compute for lack of
-/// data is not an error but a [`Gap`](crate::Gap).
+/// Reasons why a plugin failed. A value that a metric cannot compute for lack of data is not an error but a
+/// [`Gap`](crate::Gap).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The options make no sense.
+    /// The options are invalid.
     #[error("options: {0}")]
     Options(String),
-    /// The host refused a view; it says why.
+    /// The host refused a view.
     #[error("view `{view}`: {reason}")]
     View {
         /// The view that was asked for.

@@ -1,9 +1,8 @@
 /*!
 Rules for when an interval is stated.
 
-An interval says how wrong a value can be. If there is too little data, an interval only reflects the
-assumptions of its formula, so it is not stated, and the attribute `interval` says why. There are two such
-cases:
+An interval shows how wrong a value can be. If there is too little data, an interval only reflects the assumptions of
+its formula, so it is not stated, and the attribute `interval` says why. There are two such cases:
 
 - **The effective size is below [`LEAST_EFFECTIVE_SIZE`].** Most of the width of an interval by Student's
   *t* then comes from the unknown spread (factor 12.7 for two values, 4.3 for three and 2.8 for five), and
@@ -11,22 +10,21 @@ cases:
   2.3 and hardly changes. Simulated for lognormal values with a standard deviation of half the mean,
   independent and correlated, at 95 %: half the width is 1.0 to 2.7 times the mean for an effective size of
   2 to 5, 0.8 to 0.9 for 5 to 7, 0.5 for 7 to 10, and below 0.4 from 10 on. Such intervals do not miss more
-  often, but they are so wide that minimum and maximum say more. Ten values do not make an interval safe
-  either: if latencies are skewed, correlated and few, it misses more often than stated, below ten and
-  above. The rule is for effective sizes. Values that are counted and independent by construction, such as
-  processes, have an interval from two on, and distribution-free intervals have minimum sizes of their own.
+  often, but they are so wide that minimum and maximum are more informative. Ten values do not make an interval safe
+  either: if latencies are skewed, correlated and few, it misses more often than stated, below ten and above. The rule
+  applies to effective sizes. Values that are counted and independent by construction, such as processes, have an
+  interval from two on, and distribution-free intervals have their own minimum sizes.
 - **It reaches below zero, for a quantity that cannot.** The assumed distribution then does not describe the
-  quantity. Cutting the interval at zero would hide that, and keep the other bound, which is as wrong.
+  quantity. Cutting the interval at zero would hide that, and keep the other bound, which is equally wrong.
 */
 
 use crate::Measurement;
 
-/// The effective size below which no interval around a mean is stated: how many independent values a series
-/// has to be worth.
+/// Minimum effective size for an interval around a mean.
 pub const LEAST_EFFECTIVE_SIZE: usize = 10;
 
-/// Returns the reason why a value that cannot be negative has no interval, if the method's would reach
-/// below zero.
+/// Returns the reason why a value that cannot be negative has no interval if the method's interval reaches below
+/// zero.
 #[must_use]
 pub fn below_zero(method: &str) -> String {
     format!("the spread is too wide for so few values: by {method} it would reach below zero")

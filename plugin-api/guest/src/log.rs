@@ -1,6 +1,6 @@
 //! Lines for the host's own log. In native tests they go to standard error.
 
-/// Writes a line that only someone who looks for it wants to see.
+/// Writes a line for debugging.
 pub fn debug(text: &str) {
     line(Level::Debug, text);
 }

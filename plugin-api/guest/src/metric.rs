@@ -19,9 +19,8 @@ pub trait Metric {
 
     /// Returns the values for one case. If a needed column is absent, the value is a [`Gap`].
     ///
-    /// The set of values, with their units and directions, depends on the options alone: before
-    /// anything is measured, the host calls this without columns, to check the options and to learn
-    /// the names on which limits can be set.
+    /// The set of values, with their units and directions, depends only on the options: before anything is measured,
+    /// the host calls this without columns, to check the options and to learn the names on which limits can be set.
     ///
     /// # Errors
     ///
@@ -185,7 +184,7 @@ impl GapKind {
     }
 }
 
-/// The reason why there is no value. Never a zero, never a guess.
+/// The reason why there is no value; never a zero or a guess.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// Kind of the gap.

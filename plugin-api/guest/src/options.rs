@@ -16,7 +16,7 @@ pub struct NoOptions {}
 ///
 /// # Errors
 ///
-/// Names the option that is wrong, and what was expected.
+/// Names the wrong option, and the expected value.
 pub fn parse<T: DeserializeOwned>(description: &Description, text: &str) -> Result<T, Error> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let options: Map<String, Value> = serde_json::from_str(text)

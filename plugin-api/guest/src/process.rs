@@ -1,12 +1,11 @@
-//! Values that are known of one process only, if a case was measured in several.
+//! Values that are known for one process only, if a case was measured in several.
 
 use crate::{Columns, Measurement};
 
 /// The column with the process number of each query. Only a case of several processes has it.
 const PROCESS: &str = "process";
 
-/// The first of several processes. Columns of one row are its own; columns of queries contain all
-/// processes.
+/// The first of several processes. Columns of one row describe it; columns of queries contain all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstProcess {
     /// Number of its own queries. They come first.
@@ -16,7 +15,7 @@ pub struct FirstProcess {
 }
 
 impl FirstProcess {
-    /// Says of a value that it is the first process's.
+    /// Marks a value as the first process's.
     #[must_use]
     pub fn mark(self, measurement: Measurement) -> Measurement {
         measurement.with_attribute("process", format!("first of {}", self.processes))

@@ -1,11 +1,11 @@
-//! Metrics over a run: values for its cases that take other cases to compute.
+//! Metrics over a run: values of its cases that depend on other cases.
 
 use serde::de::DeserializeOwned;
 
 use crate::{Description, Error, Measurement, Views};
 
-/// Computes values for the cases of a run from the run as a whole. A value of a single case is better
-/// a [`Metric`](crate::Metric), which reads columns and is computed when the case has ended.
+/// Computes values for the cases of a run from the run as a whole. For a value of a single case, implement
+/// [`Metric`](crate::Metric), which reads columns and is computed when the case has ended.
 pub trait RunMetric {
     /// Type of the plugin's options. [`NoOptions`](crate::NoOptions) if it has none.
     type Options: DeserializeOwned;
@@ -14,17 +14,16 @@ pub trait RunMetric {
     fn describe() -> Description;
 
     /// Returns the values of each case: names, units and directions, each with a [`Gap`](crate::Gap)
-    /// for a value. Before anything is measured, the host asks for it to check the options and to
-    /// learn the names on which limits can be set.
+    /// for a value. Before anything is measured, the host calls this to check the options and to learn the names on
+    /// which limits can be set.
     ///
     /// # Errors
     ///
     /// If the options are invalid.
     fn outline(options: &Self::Options) -> Result<Vec<Measurement>, Error>;
 
-    /// Returns values, each with the id of a finished case of the view `cases`: for every finished
-    /// case those of the outline. Other metrics have been computed, and their values are in the view
-    /// `results`.
+    /// Returns the values of the outline for every finished case of the view `cases`, each with the case's id. Other
+    /// metrics have been computed, and their values are in the view `results`.
     ///
     /// # Errors
     ///

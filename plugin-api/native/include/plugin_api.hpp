@@ -6,7 +6,7 @@
  * tare::Error keeps its code, std::bad_alloc becomes TARE_ERROR_OUT_OF_MEMORY, and anything else an
  * internal error. Sizes, counts and shapes are checked before your code sees them.
  *
- * What a call means, and which thread it comes from, is said in plugin_api.h.
+ * plugin_api.h documents the meaning and the thread of each call.
  */
 #ifndef TARE_PLUGIN_API_HPP
 #define TARE_PLUGIN_API_HPP
@@ -28,7 +28,7 @@
 
 namespace tare {
 
-/* ---- What a backend speaks of --------------------------------------------------------------- */
+/* ---- Types of a backend --------------------------------------------------------------------- */
 
 /* An error with one of TARE_ERROR_*. */
 class Error : public std::exception {
@@ -46,7 +46,7 @@ private:
     std::string details_;
 };
 
-/* Thrown by a backend's constructor: why this host will not do, and which side must be updated. */
+/* Thrown by a backend's constructor: why this host is refused, and which side must be updated. */
 class Refusal : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -74,7 +74,7 @@ struct Device {
 
 struct Dimension {
     int64_t size = TARE_DYNAMIC;
-    std::string name; /* Of a dynamic axis; axes of one name have one size. */
+    std::string name; /* Of a dynamic axis; axes with one name have one size. */
 };
 
 inline bool operator==(tare_dtype one, tare_dtype other) {
@@ -99,8 +99,8 @@ inline tare_dtype string_dtype() { return {TARE_DTYPE_STRING, TARE_STRING_BITS, 
 struct TensorInfo {
     std::string name;
     tare_dtype dtype = {0, 0, 1};      /* bits = 0: unknown. */
-    bool shape_known = true;           /* Whether the model says anything of the axes. */
-    std::vector<Dimension> dimensions; /* Empty if it does not, or for a scalar. */
+    bool shape_known = true;           /* Whether the model states its axes. */
+    std::vector<Dimension> dimensions; /* Empty if unknown, or for a scalar. */
     uint32_t kind = TARE_KIND_TENSOR;  /* One of TARE_KIND_*. */
 };
 
@@ -115,7 +115,7 @@ struct Operator {
     std::string kind;     /* Such as "Conv"; empty: unknown. */
     std::string provider; /* Where it ran, such as "CUDAExecutionProvider". */
     uint64_t start_ns;    /* Since the run began. */
-    uint64_t duration_ns; /* Of its own: an operator that contains others leaves them out. */
+    uint64_t duration_ns; /* Its own time, without operators that it contains. */
 };
 
 /* Elements in the host's memory, with any strides. */
@@ -225,7 +225,7 @@ struct LoadRequest {
     Attributes options;
     std::string mode; /* One of the description's modes. */
 
-    /* Refuses every option that is not known. To be called first. */
+    /* Refuses every unknown option. Call it first. */
     void only(const std::vector<std::string_view> &known) const {
         for (const auto &option : options) {
             bool found = false;
@@ -245,12 +245,12 @@ struct LoadRequest {
 
 struct PrepareRequest {
     std::string precision;
-    std::vector<std::vector<int64_t>> shapes; /* One for each input, and fitting ModelInfo. */
-    /* Bounds of the shapes that calls may have, if a Session serves others than those above; or empty. */
+    std::vector<std::vector<int64_t>> shapes; /* One for each input, matching ModelInfo. */
+    /* Bounds of the shapes that calls may have, if a Session serves shapes other than those above; or empty. */
     std::vector<std::vector<int64_t>> least, greatest;
 };
 
-/* ---- What a backend implements ---------------------------------------------------------------- */
+/* ---- Classes to implement --------------------------------------------------------------------- */
 
 /* Elements on a device. */
 class Tensor {
@@ -260,9 +260,9 @@ public:
     virtual const std::vector<int64_t> &shape() const = 0;
     /* Copies the elements into a view of the same type and shape. */
     virtual void read(const View &into) const = 0;
-    /* The elements, if dtype() is string_dtype(): it is read by this instead of read(). */
+    /* The elements, if dtype() is string_dtype(). Replaces read() for text. */
     virtual const std::vector<std::string> *texts() const { return nullptr; }
-    /* One of TARE_KIND_*. Of what is not a tensor nothing else is asked. */
+    /* One of TARE_KIND_*. Nothing else is called for values that are not tensors. */
     virtual uint32_t kind() const { return TARE_KIND_TENSOR; }
 };
 
@@ -294,7 +294,7 @@ private:
     tare_tensor *const *raw_;
 };
 
-/* The outputs of a run, in the order of ModelInfo: what an earlier run left there, or nullptr. */
+/* The outputs of a run, in the order of ModelInfo: each the output of an earlier run, or nullptr. */
 class Outputs {
 public:
     explicit Outputs(tare_tensor **raw) : raw_(raw) {}
@@ -312,7 +312,7 @@ private:
 class Session {
 public:
     virtual ~Session() = default;
-    /* What it uses, as opposed to what was asked for: at least "precision". */
+    /* The settings in use, as opposed to those requested: at least "precision". */
     virtual Attributes used() const = 0;
     /* One of TARE_SHAPES_*: which shapes calls may have, if bounds were given. */
     virtual uint32_t shapes_served() const { return TARE_SHAPES_ONE; }
@@ -320,7 +320,7 @@ public:
     virtual void run(const Inputs &inputs, const Outputs &outputs) = 0;
     /* May return as soon as the work is queued. */
     virtual void enqueue(const Inputs &inputs, const Outputs &outputs) { run(inputs, outputs); }
-    /* Returns when all that was queued is done. */
+    /* Returns when all queued work is done. */
     virtual void synchronise() {}
 };
 
@@ -394,7 +394,7 @@ inline void require(bool holds, int32_t code, const char *message) {
     if (!holds) throw Error(code, message);
 }
 
-/* What a backend has made, which must be something. */
+/* Checks that a backend has made something. */
 template <typename T> std::unique_ptr<T> made(std::unique_ptr<T> object) {
     require(object != nullptr, TARE_ERROR_INTERNAL, "the backend made nothing");
     return object;
@@ -428,7 +428,7 @@ inline std::vector<tare_string> borrow(const std::vector<std::string> &texts) {
     return raw;
 }
 
-/* Information in the shape that the ABI wants, with what it points to. Never moved once made. */
+/* Information in the ABI's form, with the data that it points to. Never moved once made. */
 struct StoredTensors {
     std::vector<std::vector<tare_dimension>> dimensions;
     std::vector<tare_tensor_info> raw;
@@ -486,9 +486,9 @@ struct PreparedSession {
     Attributes owned;
     std::vector<tare_attribute> used;
     tare_session_info raw;
-    std::unique_ptr<StoredProfile> profile; /* What the latest one said. */
-    std::string allocator;                  /* Its name, as it was last asked for. */
-    std::vector<std::string> phases;        /* Names of its phases, as they were last asked for. */
+    std::unique_ptr<StoredProfile> profile; /* The latest profile. */
+    std::string allocator;                  /* Its name at the last call. */
+    std::vector<std::string> phases;        /* Names of its phases at the last call. */
     std::vector<tare_string> phase_names;
 
     PreparedSession(std::unique_ptr<Session> prepared, const ModelInfo &info)
@@ -552,7 +552,7 @@ inline void check_shapes(const ModelInfo &info, const std::vector<std::vector<in
     }
 }
 
-/* Checks that the least shapes are nowhere above the typical ones, nor those above the greatest. */
+/* Checks that the least shapes do not exceed the typical ones, or those the greatest. */
 inline void check_bounds(const ModelInfo &info, const PrepareRequest &request) {
     check_shapes(info, request.least);
     check_shapes(info, request.greatest);
@@ -566,7 +566,7 @@ inline void check_bounds(const ModelInfo &info, const PrepareRequest &request) {
     }
 }
 
-/* Writes where texts lie, which stay there as long as their tensor is left alone. */
+/* Writes the addresses of texts, which stay valid until their tensor changes. */
 inline void write_texts(const View &view, const std::vector<std::string> *texts) {
     require(texts != nullptr && texts->size() == view.count(), TARE_ERROR_INTERNAL,
             "the backend has a tensor of text with another number of texts");
@@ -583,7 +583,7 @@ inline PreparedSession &session(tare_session *handle) {
 }
 inline Tensor &tensor(tare_tensor *handle) { return *reinterpret_cast<Tensor *>(handle); }
 
-/* What a backend's handle is. */
+/* Contents of a backend's handle. */
 struct Instance {
     tare_backend_api api;
     std::unique_ptr<Backend> backend;
@@ -771,8 +771,7 @@ struct Instance {
         });
     }
 
-    /* Runs in one way or another, after the checks that are the same for all. Outputs must be there
-     * afterwards if the run is whole. */
+    /* Runs with `body` after the common checks. Outputs must exist afterwards if the run is whole. */
     template <typename Run>
     static void checked_run(tare_run_args *args, Run run, bool whole = true) {
         PreparedSession &prepared = session(args->session);
@@ -822,7 +821,7 @@ struct DeviceMemory {
 };
 
 struct AllocatorUse {
-    std::string name; /* As the engine calls it. */
+    std::string name; /* The engine's name for it. */
     uint64_t used_bytes;
     uint64_t peak_bytes;     /* 0: unknown. */
     uint64_t reserved_bytes; /* 0: unknown. */
@@ -865,9 +864,8 @@ template <typename B> const void *device_memory() {
 }
 
 /* For Backend::extension to answer TARE_DEVICE_STATE with. `B` is the backend's class, and has
- * `static void device_state(const std::string &device, tare_device_state_args &state)`, which sets what
- * the device tells: what it leaves is not known. It has no instance, since it is called on another
- * thread than everything else. */
+ * `static void device_state(const std::string &device, tare_device_state_args &state)`, which sets the known fields
+ * and leaves the others. It has no instance, since it is called on another thread than everything else. */
 template <typename B> const void *device_state() {
     static const tare_device_state table = {
         sizeof(tare_device_state), [](tare_device_state_args *args) {
@@ -978,7 +976,7 @@ template <typename B> const void *cancel() {
 class Mark {
 public:
     explicit Mark(const tare_marked_run_args &args) : context_(args.context), mark_(args.mark) {}
-    /* Something that is counted is complete now, such as a token. */
+    /* Marks the completion of a counted item, such as a token. */
     void now() const {
         if (mark_ != nullptr) mark_(context_);
     }

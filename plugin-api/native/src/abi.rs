@@ -5,8 +5,8 @@ The header documents meaning, ownership and threads of each item, once; this mod
 layouts. Sizes are asserted when this module is compiled, and a test compiles the header with the
 system compiler and compares the offset of every field ([`LAYOUTS`]).
 
-Everything else in this crate is built on this module: [`crate::backend`] for those who write a
-backend in Rust, [`crate::client`] for the host.
+Everything else in this crate is built on this module: [`crate::backend`] for authors of a backend in Rust,
+[`crate::client`] for the host.
 */
 
 use std::ffi::{c_char, c_void};
@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_void};
 pub const MAJOR: u32 = 1;
 /// Minor version of the ABI.
 pub const MINOR: u32 = 1;
-/// Name of the entry point, ending in a zero byte as a loader wants it.
+/// Name of the entry point, with a final zero byte for the loader.
 pub const ENTRY_SYMBOL: &[u8] = b"tare_backend_v1\0";
 /// Type of the entry point.
 pub type Entry = unsafe extern "C" fn(host: *const HostApi) -> *const BackendApi;
@@ -53,7 +53,7 @@ pub const RUN_ENQUEUE: u64 = 1;
 pub mod slowed_by {
     /// The device is idle.
     pub const IDLENESS: u32 = 1;
-    /// Somebody has set them.
+    /// A user's setting.
     pub const SETTING: u32 = 2;
     /// A limit on power.
     pub const POWER: u32 = 4;
@@ -83,7 +83,7 @@ pub mod error_code {
     pub const VERSION: i32 = 8;
     /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
     pub const RUNTIME_MISSING: i32 = 9;
-    /// The host asked for an end before the call was done.
+    /// The host cancelled the call.
     pub const CANCELLED: i32 = 10;
 }
 
@@ -92,7 +92,7 @@ pub const STRING_BITS: u8 = 8 * size_of::<String>() as u8;
 /// Code of the element type of text, which DLPack does not have.
 pub const DTYPE_STRING: u8 = 128;
 
-/// Values of `kind`: what an input or output is.
+/// Values of `kind`: the kind of an input or output.
 pub mod value_kind {
     /// A dense tensor.
     pub const TENSOR: u32 = 0;
@@ -116,8 +116,8 @@ pub mod shapes_served {
 
 /// A struct that begins with `struct_size`.
 ///
-/// A struct has two sizes. `size_of` is its size in this version of the ABI, and what this side sets
-/// `struct_size` to. [`SizedStruct::V1_SIZE`] never changes, and is the least that a reader accepts.
+/// A struct has two sizes. `size_of` is its size in this version of the ABI, to which this side sets `struct_size`.
+/// [`SizedStruct::V1_SIZE`] never changes, and is the least that a reader accepts.
 ///
 /// # Safety
 ///
@@ -146,8 +146,8 @@ const fn end<const N: usize>(ends: [usize; N]) -> usize {
     ends[N - 1]
 }
 
-/// Each struct gives its size in ABI 1.0 on 64 bits with the fields that it had then. Fields that were
-/// appended later follow behind `=> SIZE`, with the size that they make it.
+/// Each struct is given with its size in ABI 1.0 on 64 bits and the fields that it had then. Fields that were
+/// appended later follow behind `=> SIZE`, which is the size with them.
 macro_rules! structs {
     ($(
         $(#[$meta:meta])*
@@ -189,8 +189,8 @@ macro_rules! structs {
     };
     (@value $name:ident { $($fields:tt)+ }) => {};
     (@sized $name:ident { $($field:ident: $type:ty,)+ }) => {
-        // SAFETY: these are the fields of ABI 1.0, `struct_size` comes first, and there is nothing but
-        // numbers, raw pointers and optional functions.
+        // SAFETY: these are the fields of ABI 1.0, `struct_size` comes first, and all are numbers, raw pointers or
+        // optional functions.
         unsafe impl SizedStruct for $name {
             const V1_SIZE: usize =
                 end([$(std::mem::offset_of!($name, $field) + size_of::<$type>()),+]);
@@ -663,7 +663,7 @@ impl Attribute {
     }
 }
 
-/// A struct from the other side whose size cannot be right.
+/// A struct from the other side with an impossible size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeError {
     /// The size that it claims.
@@ -672,14 +672,13 @@ pub struct SizeError {
     pub least: usize,
 }
 
-/// No struct of this ABI will ever be larger; one that claims to be is garbage.
+/// Upper limit of a struct's size. A larger one is garbage.
 const LARGEST_STRUCT: usize = 1 << 16;
 
 /// Runs `body` with a struct from the other side, which may be older or newer than this one.
 ///
-/// If it is at least as large as ours, `body` gets the struct itself. If it is smaller, `body` gets a copy in
-/// which the fields beyond its size are zero, and what `body` leaves in the others is copied back, unless it
-/// fails.
+/// If it is at least as large as this side's, `body` gets the struct itself. If it is smaller, `body` gets a copy in
+/// which the fields beyond its size are zero, and the other fields are copied back unless `body` fails.
 ///
 /// # Errors
 ///
@@ -687,22 +686,22 @@ const LARGEST_STRUCT: usize = 1 << 16;
 ///
 /// # Safety
 ///
-/// `pointer` is aligned and points to as many bytes as the struct's `struct_size` says, which nobody else
-/// uses meanwhile.
+/// `pointer` is aligned and points to as many bytes as the struct's `struct_size` says, which nothing else uses
+/// meanwhile.
 #[inline]
 pub unsafe fn with_sized<T: SizedStruct, R, E>(
     pointer: *mut T,
     wrong_size: impl Fn(SizeError) -> E,
     body: impl FnOnce(&mut T) -> Result<R, E>,
 ) -> Result<R, E> {
-    // SAFETY: every sized struct begins with its size, and the caller vouches for the pointer.
+    // SAFETY: every sized struct begins with its size, and the caller guarantees the pointer.
     let given = unsafe { pointer.cast::<usize>().read() };
     check_size::<T>(given).map_err(&wrong_size)?;
     if given >= size_of::<T>() {
-        // SAFETY: it has room for all fields of ours, and the caller vouches for the rest.
+        // SAFETY: it has room for all fields of this version, and the caller guarantees the rest.
         return body(unsafe { &mut *pointer });
     }
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let mut copy = unsafe { read_sized(pointer) }.map_err(wrong_size)?;
     let result = body(&mut copy)?;
     // SAFETY: `given` bytes are writable, which are fewer than the copy has.
@@ -729,13 +728,13 @@ pub const fn check_size<T: SizedStruct>(given: usize) -> Result<(), SizeError> {
 ///
 /// # Errors
 ///
-/// If the size cannot be right.
+/// If the size is impossible.
 ///
 /// # Safety
 ///
 /// `pointer` is aligned and points to as many readable bytes as the struct's `struct_size` says.
 pub unsafe fn read_sized<T: SizedStruct>(pointer: *const T) -> Result<T, SizeError> {
-    // SAFETY: every sized struct begins with its size, and the caller vouches for the pointer.
+    // SAFETY: every sized struct begins with its size, and the caller guarantees the pointer.
     let given = unsafe { pointer.cast::<usize>().read() };
     check_size::<T>(given)?;
     let mut copy = std::mem::MaybeUninit::<T>::zeroed();

@@ -12,7 +12,7 @@ pub struct DataType {
     lanes: u16,
 }
 
-/// DLPack's codes and the names that NumPy has for them.
+/// DLPack's codes and NumPy's names for them.
 const CODES: &[(u8, &str)] = &[
     (0, "int"),
     (1, "uint"),
@@ -190,7 +190,7 @@ codes! {
     Version = VERSION "version",
     /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
     RuntimeMissing = RUNTIME_MISSING "runtime-missing",
-    /// The host asked for an end before the call was done.
+    /// The host cancelled the call.
     Cancelled = CANCELLED "cancelled",
 }
 
@@ -342,11 +342,11 @@ pub struct ModelInfo {
 /// State of a device at a moment, as far as it is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceReading {
-    /// Part of the latest time in which it computed, 0 to 1.
+    /// Part of the latest interval in which it computed, from 0 to 1.
     pub utilisation: Option<f64>,
-    /// Part of that time in which its memory was read or written, 0 to 1.
+    /// Part of that interval in which its memory was read or written, from 0 to 1.
     pub memory_utilisation: Option<f64>,
-    /// Clock of what computes, in hertz.
+    /// Clock of its cores, in hertz.
     pub clock_hertz: Option<f64>,
     /// Clock of its memory, in hertz.
     pub memory_clock_hertz: Option<f64>,
@@ -361,11 +361,11 @@ pub struct DeviceReading {
 /// A session's use of a device's memory, as its engine's allocator counts it, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AllocatorUse {
-    /// The allocator, as the engine calls it.
+    /// The engine's name for the allocator.
     pub name: String,
     /// Memory in use now.
     pub used_bytes: u64,
-    /// Peak of that, if known.
+    /// Peak memory in use, if known.
     pub peak_bytes: Option<u64>,
     /// The device's memory that the allocator holds, used or not, if known.
     pub reserved_bytes: Option<u64>,
@@ -374,7 +374,7 @@ pub struct AllocatorUse {
 /// An operator in one run: after fusion, so it may stand for several of the model's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfiledOperator {
-    /// The node's name, as the engine calls it.
+    /// The engine's name for the node.
     pub name: String,
     /// Its kind, such as `Conv`; empty if unknown.
     pub kind: String,

@@ -1,4 +1,4 @@
-//! The checks. Each opens the backend again; its name is the statement that should hold.
+//! The checks. Each opens the backend again. Its name is the statement that must hold.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -271,7 +271,7 @@ fn small_structs_are_refused(suite: &Suite, _: &Fixture) -> Outcome {
         refuse: Some(ignore),
         progress: None,
     };
-    // SAFETY: the caller who made the suite vouches for the entry point.
+    // SAFETY: the creator of the suite guarantees the entry point.
     let table = unsafe { (suite.entry)(&raw const host) };
     if table.is_null() {
         return Err("the entry point returned null".into());
@@ -298,7 +298,7 @@ fn refuse_small(api: &abi::BackendApi) -> Outcome {
             words[0] = size_of::<usize>();
             // SAFETY: a callee reads no further than the size.
             let error = unsafe { function(words.as_mut_ptr().cast()) };
-            // SAFETY: an error is as the ABI describes it, and ours to destroy.
+            // SAFETY: an error is as the ABI describes it, and this side destroys it.
             let code = unsafe { error.as_ref() }.map(|error| (error.code, error.destroy));
             if let Some((_, Some(destroy))) = code {
                 // SAFETY: as above.
@@ -369,7 +369,7 @@ fn model_is_described(suite: &Suite, fixture: &Fixture) -> Outcome {
     Ok(())
 }
 
-/// Elements of another type than the model's, unless the backend makes what they should be of them.
+/// Elements of a wrong type are refused, unless the backend converts them correctly.
 fn wrong_types_are_errors(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
     let right = inputs(&ready.model, fixture)?;
@@ -499,7 +499,7 @@ fn outputs_are_not_stale(suite: &Suite, fixture: &Fixture) -> Outcome {
         "a run changed the outputs of another call".into()
     })?;
 
-    // The same with tensors changing under one call, whose outputs are written again.
+    // The same with changing inputs of one call, whose outputs are overwritten.
     for (index, tensor) in zeros(&ready.model, fixture)?.into_iter().enumerate() {
         describe_error(ready.call.set_input(index, tensor))?;
     }
@@ -637,8 +637,8 @@ fn run_waits(ready: &mut Ready, fixture: &Fixture) -> Outcome {
     })
 }
 
-/// Before a run, outputs are those of other inputs: a backend that returns too early leaves them
-/// there. The work is long enough that it cannot finish by chance.
+/// Before a run, outputs hold the results of other inputs: a backend that returns too early leaves them unchanged.
+/// The work is too long to finish by chance.
 fn outputs_replace_what_was_there(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
     let (mut ready, fixture) = batches::long_work(suite, fixture)?;
     for round in 1..=3 {
@@ -672,7 +672,7 @@ fn extensions_can_be_true(suite: &Suite, fixture: &Fixture) -> Outcome {
     ensure(after >= before, || {
         format!("the device's counter of energy went from {before:?} µJ back to {after:?} µJ")
     })?;
-    // That the peak is not below what is in use, and figures are such as can be, the host's side sees to.
+    // The host's side checks that the figures are possible and that the peak is not below the memory in use.
     extension_answer(ready.backend.device_memory(&device))?;
     extension_answer(ready.session.allocator_use())?;
     state_is_told_while_running(&mut ready, &device)?;
@@ -711,8 +711,8 @@ fn stages_can_be_true(ready: &mut Ready) -> Outcome {
     })
 }
 
-/// The device is not busy for longer than the run takes, and no plain run returns in a
-/// fraction of the time that the device needs.
+/// The device must not be busy for longer than the run takes, and no plain run may return in a fraction of the
+/// device's time.
 fn device_time_can_be_true(ready: &mut Ready) -> Outcome {
     let (mut plain, mut busy) = (Duration::MAX, Duration::MAX);
     for _ in 0..TIMED_RUNS {
@@ -790,7 +790,7 @@ fn sessions_are_independent(suite: &Suite, fixture: &Fixture) -> Outcome {
     for (_, _, call) in &mut sessions {
         describe_error(call.enqueue())?;
     }
-    // The last one first: none may depend on another's end.
+    // The last one ends first: no session may depend on another's end.
     while let Some((fixture, session, mut call)) = sessions.pop() {
         describe_error(session.synchronise())?;
         compare(&outputs(&mut call, &fixture)?, &fixture)
@@ -836,7 +836,7 @@ fn backend_opens_again(suite: &Suite, fixture: &Fixture) -> Outcome {
 /// Number of times that memory is sampled in each half of the repetitions of [`does_not_grow`].
 const LOOKS: u64 = 5;
 
-/// Repeats something twice as often as given, and limits the memory that each repetition leaves behind.
+/// Repeats `body` twice as often as given, and limits the memory that each repetition leaves behind.
 fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome) -> Outcome {
     platform::keep_little_free();
     // Allocators and caches settle first.
@@ -858,7 +858,7 @@ fn does_not_grow(repetitions: u64, limit: u64, mut body: impl FnMut() -> Outcome
     })
 }
 
-/// Returns how much the median of memory in the second half is above that of the first. Half of the
+/// Returns by how much the median of memory in the second half exceeds the median of the first. Half of the
 /// repetitions lie between the two.
 ///
 /// Leaked memory is never freed, so it is in every sample. Memory that a driver's threads hold while they
@@ -928,7 +928,7 @@ fn runs_do_not_grow(suite: &Suite, fixture: &Fixture) -> Outcome {
     let mut ready = ready(suite, fixture)?;
     let started = Instant::now();
     describe_error(ready.call.run())?;
-    // As many as fit into a little while.
+    // As many as fit into a short time.
     let runs = Duration::from_millis(200).div_duration_f64(started.elapsed()).clamp(10.0, 1000.0);
     does_not_grow(runs as u64, 64, || {
         describe_error(ready.call.run())?;

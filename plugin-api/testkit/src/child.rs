@@ -1,4 +1,4 @@
-//! One check in a process of its own, seen from both sides.
+//! One check in a separate process, seen from both sides.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
@@ -12,22 +12,22 @@ use plugin_testkit::{Fixture, Suite, Verdict};
 
 /// The first argument of a child.
 const FLAG: &str = "--child";
-/// Number of last lines that are shown of a child that died.
+/// Number of last output lines to show if a child died.
 const LINES: usize = 5;
 
-/// Time for what a child leaves behind to end by itself.
+/// Time for processes that a child leaves behind to end by themselves.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// What a child's parent saw.
+/// The outcome of a child, as its parent saw it.
 #[derive(Debug)]
 pub(crate) enum Outlived {
     /// The child has ended.
     Ended(Verdict),
-    /// This signal asked for the end.
+    /// This signal asked the parent to end.
     Asked(i32),
 }
 
-/// A check that runs in a process of its own.
+/// A check that runs in a separate process.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) library: PathBuf,
@@ -72,7 +72,7 @@ impl Child {
     pub(crate) fn check(&self) -> Result<ExitCode, String> {
         let own = std::process::id();
         let fixture = Fixture::read(&self.fixture).map_err(|error| error.to_string())?;
-        // SAFETY: the user wants the library's code to run, and nobody else uses it here.
+        // SAFETY: the user wants the library's code to run, and nothing else uses it here.
         let suite = match unsafe { Suite::open(&self.library) } {
             Ok(suite) => suite.with_notes(self.note_file()),
             Err(error) => return self.leave(own, &Verdict::Fails(error.to_string())),
@@ -81,8 +81,8 @@ impl Child {
         self.leave(own, &verdict.ok_or_else(|| format!("there is no check `{}`", self.check))?)
     }
 
-    /// Leaves the verdict, in the child itself. A plugin that forks and returns in both processes has made a copy of it,
-    /// which says nothing.
+    /// Leaves the verdict, in the child itself. A plugin that forks and returns in both processes has made a copy of
+    /// the child, which leaves nothing.
     fn leave(&self, child: u32, verdict: &Verdict) -> Result<ExitCode, String> {
         if std::process::id() != child {
             return Ok(ExitCode::FAILURE);
@@ -93,7 +93,7 @@ impl Child {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// In the parent: runs the child, and outlives it and all that it starts.
+    /// In the parent: runs the child, and waits for the end of it and of all processes that it starts.
     pub(crate) fn outlive(
         &self,
         program: &Path,
@@ -172,7 +172,7 @@ impl Child {
         }
     }
 
-    /// Returns what the child was doing, and its messages.
+    /// Returns the child's last step and its messages.
     fn circumstances(&self) -> String {
         let doing = fs::read_to_string(self.note_file()).map(|doing| format!(", at {doing}"));
         doing.unwrap_or_default() + &self.last_lines()

@@ -1,4 +1,4 @@
-//! A model with inputs, and the outputs that are right for them.
+//! A model with inputs and correct outputs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ pub struct Fixture {
     pub external_data: Option<ExternalData>,
 }
 
-/// A model that keeps data in other files, prepared and run as the fixture's own.
+/// A model that keeps data in other files, prepared and run like the fixture's own.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalData {
@@ -84,7 +84,7 @@ pub struct Values {
     pub shape: Vec<i64>,
     /// Elements in C order.
     pub values: Vec<f64>,
-    /// For an output: the largest absolute difference that is still right.
+    /// For an output: the largest accepted absolute difference.
     #[serde(default)]
     pub tolerance: f64,
 }
@@ -132,7 +132,7 @@ impl Fixture {
     ///
     /// If a file cannot be written.
     pub fn write_digits(folder: &Path) -> std::io::Result<PathBuf> {
-        // Laid out as they are in the repository, so that paths in the fixture hold.
+        // The files are laid out as in the repository, so that paths in the fixture are valid.
         let files: [(&str, &[u8]); 4] = [
             ("manifests/data/digits.onnx", include_bytes!("../../../manifests/data/digits.onnx")),
             ("plugin-api/testkit/fixtures/apart.onnx", include_bytes!("../fixtures/apart.onnx")),
@@ -148,7 +148,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Returns the model that keeps data in other files, as a fixture of its own.
+    /// Returns the model that keeps data in other files, as a separate fixture.
     pub(crate) fn of_external_data(&self) -> Option<(Self, &[PathBuf])> {
         let ExternalData { model, files, inputs, outputs } = self.external_data.as_ref()?;
         let fixture = Self {
@@ -205,7 +205,7 @@ impl Values {
 
 macro_rules! numbers {
     ($($dtype:ident: $type:ty),+) => {
-        /// Numbers as elements; `None` for a type that Rust has not.
+        /// Returns numbers as elements; `None` for a type that Rust lacks.
         pub(crate) fn encode(dtype: DataType, values: &[f64]) -> Option<Vec<u8>> {
             match dtype {
                 $(DataType::$dtype => {
@@ -220,7 +220,7 @@ macro_rules! numbers {
             }
         }
 
-        /// Elements as numbers; `None` for a type that Rust has not.
+        /// Returns elements as numbers; `None` for a type that Rust lacks.
         pub(crate) fn decode(data: &TensorData) -> Option<Vec<f64>> {
             match data.dtype {
                 $(DataType::$dtype => Some(

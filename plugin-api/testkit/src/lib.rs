@@ -1,10 +1,10 @@
 /*!
 The conformance suite for backends.
 
-Every backend, in whatever language, has to pass the same checks. A [`Suite`] has the backend, a
-[`Fixture`] a model with inputs and correct outputs, and [`Suite::check`] returns a [`Report`] with one
-line per check. The checks enforce the contract in `plugin_api.h`: errors when required, correct outputs
-each time, work that is done when `run` returns, and no growing memory.
+Every backend, in any language, must pass the same checks. A [`Suite`] has the backend, a [`Fixture`] a model with
+inputs and correct outputs, and [`Suite::check`] returns a [`Report`] with one line per check. The checks enforce the
+contract in `plugin_api.h`: errors when required, correct outputs each time, work that is done when `run` returns, and
+no growing memory.
 
 In the tests of a backend in Rust, the entry point is linked in:
 
@@ -19,8 +19,8 @@ let suite = unsafe { Suite::from_entry(tare_backend_v1) };
 suite.check(&fixture).assert();
 ```
 
-Any other backend is checked from the command line. Each check runs in a process of its own, so a check
-that crashes or hangs affects no other:
+Any other backend is checked from the command line. Each check runs in a separate process, so a check that crashes or
+hangs does not affect the others:
 
 ```sh
 cargo run -p plugin-testkit -- path/to/libbackend.so path/to/fixture.toml
@@ -82,10 +82,10 @@ impl Suite {
     ///
     /// # Safety
     ///
-    /// The library's code is run. It must be safe to load, and keep the ABI as far as memory safety
-    /// is concerned; nobody else uses it in this process meanwhile.
+    /// The library's code is run. It must be safe to load and keep the ABI's rules of memory safety, and nothing else
+    /// uses it in this process meanwhile.
     pub unsafe fn open(path: &Path) -> Result<Self, SuiteError> {
-        // SAFETY: the caller vouches for the library.
+        // SAFETY: the caller guarantees the library.
         let library = unsafe { libloading::Library::new(path) }
             .map_err(|source| SuiteError::Library { path: path.into(), source })?;
         // SAFETY: a symbol of this name has this type.
@@ -98,7 +98,7 @@ impl Suite {
     ///
     /// # Safety
     ///
-    /// The entry keeps the ABI's rules of memory safety, and nobody else uses it meanwhile.
+    /// The entry keeps the ABI's rules of memory safety, and nothing else uses it meanwhile.
     #[must_use]
     pub unsafe fn from_entry(entry: abi::Entry) -> Self {
         Self { entry, _library: None, notes: None }
@@ -116,7 +116,7 @@ impl Suite {
         checks::ALL.iter().map(|(name, _)| *name)
     }
 
-    /// Goes through all checks, in this process.
+    /// Runs all checks, in this process.
     #[must_use]
     pub fn check(&self, fixture: &Fixture) -> Report {
         let checks =
@@ -124,23 +124,23 @@ impl Suite {
         Report { checks: checks.collect() }
     }
 
-    /// Runs one check, in this process. `None` if there is none of this name.
+    /// Runs one check, in this process. `None` if there is no check of this name.
     #[must_use]
     pub fn check_one(&self, name: &str, fixture: &Fixture) -> Option<Verdict> {
         let (_, check) = checks::ALL.iter().find(|(known, _)| *known == name)?;
         Some(check(self, fixture))
     }
 
-    /// Leaves word of what is about to be done.
+    /// Notes the next step.
     fn note(&self, what: impl fmt::Display) {
         if let Some(file) = &self.notes {
-            // Without the word the finding is the same.
+            // Without the note the finding is the same.
             let _ = std::fs::write(file, what.to_string());
         }
     }
 
     fn backend(&self) -> Result<Backend, String> {
-        // SAFETY: the caller who made the suite vouches for the entry point; each check drops its backend.
+        // SAFETY: the creator of the suite guarantees the entry point; each check drops its backend.
         unsafe { Backend::open(self.entry) }.map_err(|error| error.to_string())
     }
 }
@@ -169,7 +169,7 @@ impl From<Result<Self, String>> for Verdict {
     }
 }
 
-/// One check, done. As text, a line, and another one for what was found instead.
+/// A finished check. As text, a line, and another one for the finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
     /// The checked statement.

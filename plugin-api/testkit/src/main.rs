@@ -1,9 +1,9 @@
 /*!
-Checks a backend from the command line, each check in a process of its own.
+Checks a backend from the command line, each check in a separate process.
 
 This program never opens the library itself: it calls itself for each check, waits for it no longer than
-the limit, and reports any other end of the child as a failed check. What a child leaves behind is ended with it. So
-is everything when this program is asked to end (SIGINT, SIGTERM, SIGHUP).
+the limit, and reports any other end of the child as a failed check. Processes that a child leaves behind are ended.
+If this program is asked to end (SIGINT, SIGTERM, SIGHUP), it ends all of them.
 */
 
 mod child;
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Makes all checks that are wanted.
+/// Runs the selected checks.
 #[expect(clippy::print_stdout, reason = "this is a command")]
 fn check(arguments: &Arguments) -> Result<ExitCode, String> {
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;

@@ -1,4 +1,4 @@
-//! Makes a seed for the target `run-folder`: `cargo run -p fuzz --example pack -- RUN_FOLDER CASE_ID FILE`.
+//! Writes a seed for the target `run-folder`: `cargo run -p fuzz --example pack -- RUN_FOLDER CASE_ID FILE`.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,9 +1,8 @@
 /*!
-A hostile backend: every answer of it comes from the input.
+A hostile backend, whose every answer comes from the input.
 
-Pointers are null, or lead to as many values as their count says, or the count is more than any list may
-have: a pointer that leads nowhere cannot be told from a good one, and destroys the process, which is the
-worker's.
+Pointers are null, or point to as many values as their count says, or the count exceeds the limit of lists. A wild
+pointer cannot be distinguished from a valid one, and would crash the process, which is the worker's risk.
 */
 
 use std::any::Any;
@@ -18,14 +17,14 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-/// The rest of the input, and what answers point to.
+/// The rest of the input, and the values that answers point to.
 #[derive(Default)]
 struct State {
     rest: Vec<u8>,
     kept: Vec<Box<dyn Any>>,
 }
 
-/// Takes the next byte of the input; zero at its end.
+/// Returns the next byte of the input; zero at its end.
 fn byte() -> u8 {
     STATE.with_borrow_mut(|state| state.rest.pop().unwrap_or(0))
 }
@@ -47,7 +46,7 @@ fn keep<T: 'static>(value: T) -> *const T {
     address
 }
 
-/// A list: mostly short, now and then null, or with more values than can be.
+/// Returns a list: mostly short, sometimes null, or with more values than allowed.
 fn list<T: 'static>(make: fn() -> T) -> (*const T, usize) {
     let length = usize::from(byte());
     match length {
@@ -71,7 +70,7 @@ fn attribute() -> abi::Attribute {
     abi::Attribute { key: text(), value: text() }
 }
 
-/// The size that a struct claims: its own, or another.
+/// Returns the size that a struct claims: its own, or another.
 fn size<T>() -> usize {
     match byte() {
         255 => usize::MAX,
@@ -81,7 +80,7 @@ fn size<T>() -> usize {
     }
 }
 
-/// A pointer to a struct, now and then null.
+/// Returns a pointer to a struct, sometimes null.
 fn pointer<T: 'static>(make: fn() -> T) -> *const T {
     if byte() == 255 { ptr::null() } else { keep(make()) }
 }
@@ -158,7 +157,7 @@ fn model_info() -> abi::ModelInfo {
     }
 }
 
-/// An error for most odd bytes, else none.
+/// Returns an error for most odd bytes, else none.
 fn outcome() -> *mut abi::Error {
     if byte() < 200 {
         return ptr::null_mut();
@@ -174,7 +173,7 @@ fn outcome() -> *mut abi::Error {
     .cast_mut()
 }
 
-/// A handle, now and then null.
+/// Returns a handle, sometimes null.
 fn handle<T>() -> *mut T {
     if byte() == 255 { ptr::null_mut() } else { keep(0_u64).cast_mut().cast() }
 }
@@ -214,7 +213,7 @@ unsafe extern "C" fn prepare(args: *mut abi::PrepareArgs) -> *mut abi::Error {
 }
 
 unsafe extern "C" fn run(args: *mut abi::RunArgs) -> *mut abi::Error {
-    // SAFETY: the host passes as many places as it says.
+    // SAFETY: the host passes as many places as its count says.
     unsafe {
         for index in 0..(*args).output_count {
             *(*args).outputs.add(index) = handle();
@@ -258,7 +257,7 @@ unsafe extern "C" fn get_extension(_: *mut abi::Backend, _: abi::String) -> *con
 }
 
 unsafe extern "C" fn entry(host: *const abi::HostApi) -> *const abi::BackendApi {
-    // SAFETY: the host's table is valid, and its functions take what it gave.
+    // SAFETY: the host's table is valid, and its functions take the context that it gave.
     unsafe {
         if let (255, Some(refuse)) = (byte(), (*host).refuse) {
             refuse((*host).context, text());
@@ -295,19 +294,19 @@ unsafe extern "C" fn entry(host: *const abi::HostApi) -> *const abi::BackendApi 
     })
 }
 
-/// A host that opens the backend, and does with it what a worker does.
+/// Opens the backend, and makes the calls of a worker.
 pub(crate) fn backend(data: &[u8]) {
     STATE.with_borrow_mut(|state| {
         state.kept.clear();
         state.rest = data.iter().rev().copied().collect();
     });
-    // SAFETY: the entry point is ours, and all that it gives out is kept until the next input.
+    // SAFETY: the entry point is in this module, and all its answers are kept until the next input.
     let Ok(backend) = (unsafe { Backend::open(entry) }) else { return };
     let _ = backend.describe();
     let _ = backend.devices();
     let request = LoadRequest { path: "model.onnx", device: "cpu", threads: None, options: &[] };
     let Ok(model) = backend.load(&request) else { return };
-    // What is not an error must be something to work with.
+    // An answer that is not an error must be usable.
     let inputs = model.info().inputs.clone();
     assert!(!model.info().outputs.is_empty());
     let shapes: Vec<Vec<i64>> =

@@ -1,4 +1,4 @@
-//! Several files in one input: for each the number of its name, its length in three bytes, its bytes.
+//! Several files in one input: for each, the number of its name, its length in three bytes, and its bytes.
 
 use std::fs;
 use std::io;
@@ -23,10 +23,10 @@ pub(crate) const NAMES: [&str; 12] = [
 /// The number of a case's samples.
 pub(crate) const SAMPLES: u8 = 7;
 
-/// Stands for the id of the one case that has files.
+/// Placeholder for the id of the only case with files.
 const CASE: &str = "CASE";
 
-/// Packs a run folder, whose files are those of the case `case`.
+/// Packs a run folder with the files of the case `case`.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub fn pack(folder: &Path, case: &str) -> io::Result<Vec<u8>> {
     Ok(packed)
 }
 
-/// Unpacks into a folder. The case's id is the first of the journal, if that has one.
+/// Unpacks into a folder. The case's id is the first in the journal, if there is one.
 pub(crate) fn unpack(mut packed: &[u8], folder: &Path) -> io::Result<()> {
     let mut files = Vec::new();
     while let Some((head, rest)) = packed.split_first_chunk::<4>() {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::container::{SAMPLES, unpack};
 
-/// Makes a folder, in memory if the system has such a place.
+/// Creates a folder, in memory if the system supports it.
 fn folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
@@ -25,7 +25,7 @@ fn file(folder: &TempDir, name: &str, data: &[u8]) -> PathBuf {
     path
 }
 
-/// A run folder, as [`crate::pack`] packs it: reads all that `host results show` reads.
+/// Reads everything that `host results show` reads from a run folder, packed by [`crate::pack`].
 pub(crate) fn run_folder(data: &[u8]) {
     let folder = folder();
     unpack(data, folder.path()).expect("temporary files");
@@ -46,7 +46,7 @@ pub(crate) fn run_folder(data: &[u8]) {
     }
 }
 
-/// The samples of a case, in a run folder that is whole otherwise.
+/// Reads the samples of a case, in an otherwise intact run folder.
 pub(crate) fn samples(data: &[u8]) {
     let whole = include_bytes!("../corpus/run-folder/whole");
     let mut packed = whole.to_vec();
@@ -57,7 +57,7 @@ pub(crate) fn samples(data: &[u8]) {
     run_folder(&packed);
 }
 
-/// A wheel of a locked package.
+/// Unpacks a wheel of a locked package.
 pub(crate) fn wheel(data: &[u8]) {
     let lock = "schema = 1\n[[package]]\nplatform = \"linux-x86_64\"\nname = \"demo\"\nversion = \"1.0\"\n\
                 file = \"demo-1.0-py3-none-any.whl\"\n\
@@ -77,14 +77,14 @@ pub(crate) fn wheel(data: &[u8]) {
     assert!(outside.is_empty(), "{outside:?}");
 }
 
-/// A file of NumPy's.
+/// Reads a NumPy file.
 pub(crate) fn npy(data: &[u8]) {
     let folder = folder();
     let path = file(&folder, "data.npy", data);
     host_worker::fuzzing::npy(&path);
 }
 
-/// A model.
+/// Reads a model.
 pub(crate) fn onnx(data: &[u8]) {
     let folder = folder();
     let path = file(&folder, "model.onnx", data);

@@ -1,9 +1,9 @@
 /*!
-Fuzz targets: everything that the host reads from strangers.
+Fuzz targets: everything that the host reads from untrusted sources.
 
-A target takes any bytes. It must not panic, hang, or take more memory than its input justifies; what it
-returns is mostly an error. `cargo xtask fuzz TARGET` searches for bytes that break this with libFuzzer;
-`tests/corpus.rs` runs all that were found before, and the seeds, with each test run.
+A target takes any bytes. It must not panic, hang, or take more memory than its input justifies; mostly it returns an
+error. `cargo xtask fuzz TARGET` searches for bytes that break this with libFuzzer; `tests/corpus.rs` runs all earlier
+findings and the seeds with each test run.
 */
 
 mod backend;

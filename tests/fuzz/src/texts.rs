@@ -5,7 +5,7 @@ use std::path::Path;
 use host_record::protocol::{read_message, write_message};
 use host_registry::{Metadata, RuntimeLock};
 
-/// A manifest. Its errors must point into its text, or they could not be shown.
+/// Parses a manifest. Its errors must point into its text, or they could not be shown.
 pub(crate) fn manifest(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let reading = host_manifest::read(text);
@@ -14,19 +14,19 @@ pub(crate) fn manifest(data: &[u8]) {
     }
 }
 
-/// A `plugin.toml`.
+/// Parses a `plugin.toml`.
 pub(crate) fn plugin_toml(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let _ = Metadata::parse(text, Path::new("plugin.toml"));
 }
 
-/// A `runtime.lock`.
+/// Parses a `runtime.lock`.
 pub(crate) fn runtime_lock(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let _ = RuntimeLock::parse(text, Path::new("runtime.lock"));
 }
 
-/// What a worker writes to its host. A message that was read can be written, and read again the same.
+/// Reads a worker's messages. A message that was read can be written, and reading it again gives the same.
 pub(crate) fn protocol(data: &[u8]) {
     let mut rest = data;
     while let Ok(Some(message)) = read_message(&mut rest) {
@@ -39,7 +39,7 @@ pub(crate) fn protocol(data: &[u8]) {
     }
 }
 
-/// A metric's answer, for a plugin with the id `latency`.
+/// Checks a metric's answer, for a plugin with the id `latency`.
 pub(crate) fn guest_answer(data: &[u8]) {
     host_wasm::fuzzing::answer(data);
 }

@@ -1,4 +1,4 @@
-//! Runs every input of the corpora, so that what fuzzing found stays fixed.
+//! Runs every input of the corpora, so that faults found by fuzzing stay fixed.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fuzz::TARGETS;
 
-/// Far more than any input takes, so that only a hang is longer.
+/// Time limit far above that of any input, so that only a hang exceeds it.
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]

@@ -23,7 +23,7 @@ fn the_report_of_the_quickstart_draws_without_a_network() {
     let _ = place.run(&["run", "quick.toml"]).expect(0);
     let report = place.run_folder().join("reports/html/report.html");
 
-    // The browser says, after layout, what a reader would notice.
+    // After layout, the browser reports what a reader would see.
     let probe = "<script>addEventListener('load', () => {\
                  const wide = document.documentElement.scrollWidth > innerWidth + 1;\
                  const charts = [...document.querySelectorAll('svg')];\
@@ -32,7 +32,7 @@ fn the_report_of_the_quickstart_draws_without_a_network() {
                  ' fetched=' + performance.getEntriesByType('resource').length;\
                  });</script></body>";
     let text = std::fs::read_to_string(&report).expect("the report");
-    // The report allows no script that is not its own; the copy that is looked into does.
+    // The report allows only its own scripts; the inspected copy allows others.
     assert!(text.contains("Content-Security-Policy"), "the report states what it may load");
     let text = text.replace("http-equiv=\"Content-Security-Policy\"", "name=\"left-out\"");
     let probed = place.write("probed.html", &text.replacen("</body>", probe, 1));

@@ -129,7 +129,7 @@ plugin = "latency"
 plugin = "json"
 "#;
 
-/// Returns the result of each case, without its times: how it ended, and how its outputs compared.
+/// Returns the result of each case without times: its outcome, and the comparison of its outputs.
 fn verdicts(place: &Place) -> Vec<(String, Value, Value)> {
     let verdict = |record: &Value| {
         let outcome = &record["outcome"];
@@ -200,7 +200,7 @@ fn a_resumed_run_compares_with_the_same_references_and_makes_anew_what_is_lost()
         let mut bytes = reference.clone();
         match damage {
             "removed" => return fs::remove_file(path),
-            // The last element of the second batch, which the header says nothing of.
+            // The last element of the second batch, which the header does not describe.
             "changed" => bytes[reference.len() - 33] ^= 0x40,
             "cut" => bytes.truncate(reference.len() - 40),
             _ => {}

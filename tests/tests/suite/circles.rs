@@ -1,15 +1,15 @@
-//! Files of a room do not go round in circles: each can be read with those below it, and moved without
+//! Files of a room do not depend on each other in circles: each can be read with those below it, and moved without
 //! those above it.
 //!
-//! Cargo holds directions between rooms and nothing holds them within one, so this test reads the paths
-//! in each file (`crate::…`, `super::…`, and a module's own children), follows re-exports to the file that
-//! defines a name, and looks for files that reach each other. Tests in a file do not count.
+//! Cargo enforces directions between rooms, but not within one, so this test reads the paths in each file
+//! (`crate::…`, `super::…`, and a module's own children), follows re-exports to the file that defines a name, and
+//! searches for files that reach each other. Tests in a file do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Circles that stay: the room and its files. `docs/design/rooms.md` argues each.
+/// Accepted circles: the room and its files. `docs/design/rooms.md` argues each.
 const ARGUED: &[(&str, &[&str])] = &[];
 
 /// A room's files by module, such as `load::driver`; the room's root is the empty path.
@@ -26,7 +26,7 @@ fn words(path: &[&str]) -> Vec<String> {
     path.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// A file without comments and without its tests.
+/// Returns a file without its comments and tests.
 fn code(text: &str) -> String {
     let lines = text.lines().map(|line| match line.find("//") {
         Some(comment) => &line[..comment],
@@ -34,13 +34,13 @@ fn code(text: &str) -> String {
     });
     let code = lines.collect::<Vec<_>>().join("\n");
     let tests = code.find("\n#[cfg(test)]\nmod tests {").or_else(|| {
-        // Tests that lend helpers to those of other files.
+        // Test modules may have helpers for tests of other files.
         code.find("\n#[cfg(test)]\npub(crate) mod tests {")
     });
     code[..tests.unwrap_or(code.len())].to_owned()
 }
 
-/// Paths in `a::{b, c::{self, d as e}, f}`, from its beginning to its end; names that it gives are last.
+/// Returns the paths in `a::{b, c::{self, d as e}, f}`; the new names come last.
 fn expand(text: &str) -> Vec<Vec<String>> {
     fn parse(rest: &mut &str, before: &[String], found: &mut Vec<Vec<String>>) {
         let mut path = before.to_vec();
@@ -74,7 +74,7 @@ fn expand(text: &str) -> Vec<Vec<String>> {
             *rest = &behind[end..];
         }
         found.push(path);
-        // Anything unreadable ends here.
+        // Parsing ends at anything unreadable.
         if !rest.trim_start().starts_with([',', '}']) {
             *rest = "";
         }
@@ -84,7 +84,7 @@ fn expand(text: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Returns the text behind each `word::` that stands by itself.
+/// Returns the text behind each separate `word::`.
 fn mentions<'a>(text: &'a str, word: &str) -> Vec<&'a str> {
     let start = format!("{word}::");
     let alone = |index: &usize| {
@@ -147,7 +147,7 @@ fn modules(source: &Path) -> Modules {
             }
         }
     }
-    // Files that only tests are compiled with.
+    // These files are compiled for tests only.
     let only_tests: Vec<Vec<String>> = paths
         .iter()
         .flat_map(|(module, (_, text))| {
@@ -174,10 +174,10 @@ fn modules(source: &Path) -> Modules {
         .collect()
 }
 
-/// Returns the module that defines what a path names.
+/// Returns the module that defines the item of a path.
 fn definition(modules: &Modules, path: &[String]) -> Option<Vec<String>> {
     let mut path = path.to_vec();
-    // Each re-export leads on; more of them than this would be a circle of their own.
+    // Each re-export leads to another path; more than this would be a circle of re-exports.
     for _ in 0..10 {
         let deepest = (0..=path.len()).rev().find(|&end| modules.contains_key(&path[..end]))?;
         let module = &path[..deepest];
@@ -204,7 +204,7 @@ fn uses(modules: &Modules) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
         let children = modules
             .keys()
             .filter(|path| path.len() == module.len() + 1 && path.starts_with(module));
-        // A re-export hands on, and uses nothing.
+        // A re-export does not count as a use.
         let used: String =
             text.split_inclusive(';').filter(|statement| exported(statement).is_none()).collect();
         for child in children {

@@ -1,4 +1,4 @@
-//! Two runs of one manifest, side by side; and what `host results query` says that it can be asked.
+//! Two runs of one manifest, side by side; and the tables and views that `host results query` lists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -52,7 +52,7 @@ fn a_run_is_held_against_another() {
         let median = cases[0][run]["median-ns"].as_f64().expect("a median");
         assert!(median > 0.0, "{median}");
     }
-    // For any values: one process of each run is not enough.
+    // For any values, one process of each run is not enough.
     assert_eq!(cases[0]["verdict"], "cannot-tell", "{}", cases[0]);
     assert_eq!(cases[0]["reason"], "a run of one process");
     assert_eq!(cases[0]["first"]["interval-over"], "queries");
@@ -61,7 +61,7 @@ fn a_run_is_held_against_another() {
     assert_eq!(cases[0]["mann-whitney"]["of"], "queries");
     assert!(cases[0]["mann-whitney"]["probability"].is_null(), "{}", cases[0]);
 
-    // In a run against itself no value is larger more often than smaller.
+    // In a comparison of a run with itself, no value is larger more often than smaller.
     let same = place.run(&["--format", "json", "results", "compare", id, id]).expect(0).json();
     let case = &same["cases"][0];
     assert_eq!((&case["change"], &case["verdict"]), (&0.0.into(), &"cannot-tell".into()));
@@ -116,7 +116,7 @@ fn two_runs_of_the_quickstart_are_told_apart_by_their_intervals_alone() {
     }
 }
 
-/// Other options make another case, which the first run does not have.
+/// Different options make a different case, which the first run does not have.
 #[test]
 fn what_only_one_run_has_measured_is_left_out() {
     let place = Place::measured(&manifest(1, 1));
@@ -158,7 +158,7 @@ fn a_slower_case_is_reported() {
     let second = runs[1].to_string_lossy().into_owned();
     let compared = place.run(&["--format", "json", "results", "compare", &id, &second]).expect(0);
     let case = &compared.json()["cases"][0];
-    // Processes that other work disturbed may differ by more than the runs do; the verdict goes by the intervals.
+    // Disturbed processes may differ by more than the runs do; the verdict depends on the intervals.
     let bound = |run: &str, place: usize| case[run]["interval-ns"][place].as_f64();
     let bounds = bound("first", 1).zip(bound("second", 0));
     let apart = bounds.is_some_and(|(high, low)| high < low);
@@ -176,7 +176,7 @@ fn a_slower_case_is_reported() {
         (&"processes".into(), &1.0.into()),
         "{case}"
     );
-    // Two of the C(6, 3) = 20 orders are as far apart as three processes and three can be.
+    // Two of the C(6, 3) = 20 orders are the most extreme for three and three processes.
     for probability in ["probability", "least-probability"] {
         let found = larger[probability].as_f64().expect("a probability");
         assert!((found - 0.1).abs() < 1e-12, "{case}");
@@ -202,7 +202,7 @@ fn listed(page: &str, headings: &[&str]) -> BTreeSet<String> {
     names
 }
 
-/// The help, the page and the database name the same tables, and each can be asked.
+/// The help, the page and the database name the same tables, and each can be queried.
 #[test]
 fn help_page_and_database_have_the_same_tables() {
     let place = Place::measured(&manifest(1, 1));

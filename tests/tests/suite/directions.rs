@@ -1,11 +1,11 @@
-//! Arrows between rooms point one way, as `docs/design/rooms.md` says.
+//! Dependencies between rooms point one way, as `docs/design/rooms.md` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Packages of ours that each package may depend on, apart from tests.
+/// This workspace's packages that each package may depend on, except in tests.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("host-descendants", &[]),
     ("host-hash", &[]),
@@ -99,13 +99,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Dependencies that a package must not link, even indirectly.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    // The worker is small and quick to start, and a plugin's process holds nothing of ours that
-    // it could break.
+    // The worker is small and fast to start, and holds no parts of the host that a plugin could break.
     ("host-worker", &["wasmtime", "duckdb", "libduckdb-sys", "parquet", "clap"]),
     // The application never opens a native plugin; workers do.
     ("host-experiment", &["plugin-api", "host-worker", "host-measure"]),
     ("host-cli", &["plugin-api", "host-worker", "host-measure"]),
-    // Authors of a backend pay for nothing else.
+    // Authors of a backend need no other crate.
     ("plugin-api", &["host-record", "serde", "serde_json", "tracing"]),
 ];
 
@@ -131,7 +130,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
 }
 
-/// Package name → names of what it depends on, leaving out what only tests need.
+/// Returns each package's dependencies by name, except those of tests only.
 fn graph(metadata: &Value) -> BTreeMap<String, BTreeSet<String>> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let names: BTreeMap<String, String> = list(&metadata["packages"])
@@ -201,7 +200,8 @@ fn nothing_heavy_or_dangerous_is_linked_where_it_must_not_be() {
     }
 }
 
-/// DuckDB's own dependencies have a crate for tables, so what is held is what our packages name.
+/// DuckDB's own dependencies include a crate for tables, so the test checks the direct dependencies of this
+/// workspace's packages.
 #[test]
 fn only_the_command_line_knows_terminals() {
     let graph = graph(&metadata());

@@ -1,4 +1,4 @@
-//! Errors are found before anything is measured, and all at once.
+//! Errors are found before anything is measured, all at once.
 
 use end_to_end::{Place, root};
 
@@ -183,7 +183,7 @@ fn a_plan_as_one_json_document_has_what_its_lines_have() {
     assert_eq!(document["cases"], 250);
 }
 
-/// Resident memory at most, while half of the plan is still to be written.
+/// Measures the peak resident memory while half of the plan is not yet written.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_large_plan_takes_no_more_memory_in_one_format_than_in_another() {

@@ -1,4 +1,4 @@
-//! The table of exit codes in `host --help`, each row by real commands.
+//! Tests each row of the table of exit codes in `host --help` with real commands.
 
 #![cfg(unix)]
 
@@ -18,13 +18,13 @@ const BACKEND: &str = "[[backend]]\nid = \"null\"\n";
 const METRIC: &str = "[[metric]]\nplugin = \"latency\"\n";
 const REPORT: &str = "[[report]]\nplugin = \"json\"\n";
 
-/// Returns what was printed as one line, because long lines are broken.
+/// Returns the output as one line, because long lines are wrapped.
 fn joined(ended: &Ended) -> String {
     let shown = format!("{} {}", ended.stdout, ended.stderr);
     shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Checks a manifest, plans it and runs it, and returns what was printed by each.
+/// Checks, plans and runs a manifest, and returns the output of each.
 #[track_caller]
 fn checked(place: &Place, tables: &str, codes: [i32; 3]) -> [String; 3] {
     place.write("any.model", "anything");
@@ -74,7 +74,7 @@ fn the_command_line_and_the_manifest() {
     let _ = place.run(&["run"]).expect(2);
     let _ = place.run(&["validate", "m.toml", "--nonsense"]).expect(2);
     let _ = checked(&place, &[BACKEND, "[[metrics]]\n"].concat(), [3, 3, 3]);
-    // A mistake in the manifest comes before a plugin that is missing.
+    // An error in the manifest comes before a missing plugin.
     let both = [BACKEND, "[[metrics]]\n[[metric]]\nplugin = \"latensy\"\n"].concat();
     let _ = checked(&place, &both, [3, 3, 3]);
     place.write("m.toml", &manifest(BACKEND).replace("any.model", "absent.model"));
@@ -153,7 +153,7 @@ fn a_guest_that_is_there_and_cannot_be_used() {
     ] {
         let (bytes, says, advises) = broken_guests(of)[way].clone();
         let place = Place::measured(&manifest(&[BACKEND, METRIC, REPORT].concat()));
-        // As cargo names it.
+        // The file is named as by cargo.
         fs::write(place.plugins().join(format!("{kind}_corrupt.wasm")), bytes).expect("a guest");
         let tables = format!("{BACKEND}[[{table}]]\nplugin = \"corrupt\"\n");
         let says_so = |shown: &str, what: &str| {
@@ -205,7 +205,7 @@ fn a_guest_that_is_not_installed_or_fails_after_measuring() {
         "[[report]]\nplugin = \"hostile-report\"\noptions = { view = \"run\", panic = true }\n";
     let [.., shown] = checked(&place, &[BACKEND, METRIC, panics].concat(), [0, 0, 4]);
     assert!(shown.contains("report `hostile-report` was not written"), "{shown}");
-    // What is no backend.
+    // Plugins that are not backends.
     for shown in checked(&place, "[[backend]]\nid = \"latency\"\n", [4, 4, 4]) {
         assert!(shown.contains("`latency` is a WASM plugin and not a backend"), "{shown}");
     }

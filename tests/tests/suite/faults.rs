@@ -1,4 +1,4 @@
-//! Plugins that misbehave cost one case each, and say why.
+//! Faulty plugins cost one case each, with a reason.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
@@ -46,7 +46,7 @@ fn backend(id: &str, plugin: &str, fault: &str) -> String {
 fn each_way_to_die_is_a_row_with_its_reason_and_the_others_go_on() {
     let place = Place::new();
     place.write("any.model", "anything");
-    // Option of the fault backend → what the journal must say.
+    // Option of the fault backend → expected text in the journal.
     let ways = [
         ("segfault", "signal"),
         ("abort", "signal"),
@@ -58,7 +58,7 @@ fn each_way_to_die_is_a_row_with_its_reason_and_the_others_go_on() {
     let mut backends = backend("well", "null", "");
     for (fault, _) in ways {
         let text = backend(fault, "fault", fault);
-        // Enough in all to pass the limit, and slowly enough to be seen from outside.
+        // Enough to exceed the limit, and slowly enough to be seen from outside.
         backends += &text.replace("\"leak\" }", "\"leak\", fault-bytes = 4194304 }");
     }
     backends += &backend("last", "null", "");
@@ -165,7 +165,7 @@ fn a_library_or_model_that_is_swapped_during_a_run_is_not_measured() {
     for name in ["plugin.toml", "libbackend_null.so"] {
         std::fs::copy(built().join("plugins/null").join(name), plugin.join(name)).expect("copying");
     }
-    // The second case may begin before the files are swapped, and takes its time.
+    // The second case may begin before the files are swapped, and takes long.
     let backends = backend("first", "null", "")
         + &backend("second", "null", "")
         + &backend("other", "fault", "")
@@ -179,7 +179,7 @@ fn a_library_or_model_that_is_swapped_during_a_run_is_not_measured() {
         .spawn()
         .expect("starting host");
     wait_for_the_first_case(&place);
-    // As an installer does it: another file takes the name.
+    // The file is replaced as an installer does it: another file takes the name.
     let library = plugin.join("libbackend_null.so");
     let mut bytes = std::fs::read(&library).expect("reading the library");
     bytes.push(0);
@@ -207,7 +207,7 @@ fn what_is_not_a_plugin_is_said_to_be_none() {
              license = \"MIT\"\nlibrary = \"it\"\napi = \">=1.0, <2\"\nhardware = [\"cpu\"]\nengine = \"none\"\n"
         )
     };
-    // An ELF header of a 64-bit shared library for a processor that this machine is not.
+    // An ELF header of a 64-bit shared library for another processor than this machine's.
     let mut foreign = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0".to_vec();
     foreign.extend(if cfg!(target_arch = "x86_64") { [0xb7, 0] } else { [0x3e, 0] });
     foreign.resize(64, 0);
@@ -257,7 +257,7 @@ fn a_run_that_is_to_outlive_its_terminal_ignores_the_hang_up() {
     place.write("any.model", "anything");
     let backends = backend("first", "null", "") + &backend("last", "null", "");
     place.write("m.toml", &manifest(&backends, "").replace("\"20ms\"", "\"1s\""));
-    // What `nohup` does.
+    // This is what `nohup` does.
     let ignoring = place.host(&[]);
     let child = std::process::Command::new("sh")
         .args(["-c", "trap '' HUP; exec \"$0\" run m.toml"])
@@ -326,7 +326,7 @@ fn a_guest_that_is_dropped_in_is_used() {
     let component = built().join("plugins/throughput.wasm");
     let plugins = place.path().join("more");
     std::fs::create_dir_all(&plugins).expect("creating a folder");
-    // An installation without this metric.
+    // The installation lacks this metric.
     let installation = place.path().join("installation");
     std::fs::create_dir_all(installation.join("plugins")).expect("creating a folder");
     for name in ["host", "host-worker", "libduckdb.so"] {
@@ -368,7 +368,7 @@ fn a_changed_native_plugin_is_refused_until_it_is_trusted() {
     std::fs::copy(built().join("plugins/null/libbackend_null.so"), &library).expect("copying");
     place.write("mine.toml", &manifest(&backend("mine", "mine", ""), ""));
 
-    // A plugin.toml that contradicts its library is not believed.
+    // A plugin.toml that contradicts its library is not trusted.
     let first = place.run(&["run", "mine.toml"]);
     assert_ne!(first.code, Some(0), "{}", first.stderr);
     assert!((first.stdout.clone() + &first.stderr).contains("null"), "{}", first.stdout);

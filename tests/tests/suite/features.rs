@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Each package below ours with its features, as cargo resolves them for the given kinds of dependencies.
+/// Returns each dependency with its features, as cargo resolves them for the given kinds of dependencies.
 fn features(edges: &str) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--workspace", "--locked", "--edges", edges, "--prefix", "none"])

@@ -1,4 +1,5 @@
-//! WASM plugins through the command: compiled apart, known without running, and named with their advice.
+//! WASM plugins through the command: compiled in a separate process, known without running, and named with their
+//! advice.
 
 use std::fs;
 use std::path::PathBuf;
@@ -51,7 +52,7 @@ fn a_recommender_without_limits_is_asked_and_named() {
 #[test]
 fn what_is_listed_is_compiled_once_by_another_process() {
     let place = Place::new();
-    // Nobody has seen this file: the time of the test is in it.
+    // This file is new: it contains the time of the test.
     let mut component = fs::read(test_guest("hostile_report")).expect("a guest");
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time");
     let name = format!("{:032}", now.as_nanos());

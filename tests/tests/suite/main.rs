@@ -1,4 +1,4 @@
-//! Tests of the whole tool in one program: linking is most of what building them costs.
+//! Tests of the whole tool in one program, since linking is most of their build time.
 
 mod browser;
 mod check;

@@ -1,12 +1,12 @@
-//! The installed tool plans the example manifests: hardware that this machine lacks is a gap
-//! that says what was searched.
+//! The installed tool plans the example manifests: hardware that this machine lacks is a gap that lists what was
+//! searched for.
 
 use std::collections::BTreeMap;
 
 use end_to_end::{Place, root};
 use serde_json::Value;
 
-/// Returns the cells of a manifest's plan: by backend, the gaps' reasons, empty for a case.
+/// Returns the cells of a manifest's plan by backend: each gap's reason, empty for a case.
 fn planned(name: &str) -> BTreeMap<String, Vec<String>> {
     let place = Place::new();
     let path = root().join(format!("manifests/{name}.toml"));
@@ -42,12 +42,12 @@ fn the_comparison_has_all_hardware_each_as_a_case_or_as_a_gap_with_what_was_look
     let backends: Vec<_> = cells.keys().map(String::as_str).collect();
     assert_eq!(backends, ["cpu", "cuda", "mps", "openvino", "qnn", "rocm", "webgpu"]);
     assert_eq!(cells["cpu"], [""; 6]);
-    // Its own precision, and no gap beside for the one that it has not.
+    // It has a case for its own precision, and no gap for another one.
     assert_eq!(cells["qnn"].len(), 1);
     let reason = &cells["mps"][0];
     assert!(reason.contains("Core ML, which drives it, is part of macOS"), "{reason}");
     for (backend, looked_for) in [("openvino", "host runtimes install openvino"), ("qnn", "qnn")] {
-        // Nothing is installed in the place of a test, but the system may have it.
+        // Nothing is installed in a test's folders, but the system may have it.
         let reason = &cells[backend][0];
         assert!(reason.is_empty() || reason.contains(looked_for), "{backend}: {reason}");
     }

@@ -1,4 +1,4 @@
-//! `host plugins test`, as an author of a backend meets it.
+//! `host plugins test`, from the view of a backend's author.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use end_to_end::{Ended, Place, built, root};
 use serde_json::Value;
 
-/// Returns a fixture for a backend of this repository: any file is a model for it.
+/// Returns a fixture for a backend of this repository that accepts any file as a model.
 fn fixture(place: &Place, output: &str, options: &str) -> PathBuf {
     place.write("any.model", "anything");
     place.write(
@@ -27,7 +27,7 @@ fn test(place: &Place, plugin: &str, fixture: &Path, more: &[&str]) -> Ended {
     place.run(&arguments)
 }
 
-/// Each check of a document, with its verdict and detail.
+/// Returns each check of a document, with its verdict and detail.
 fn checks(document: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let checks = document["checks"].as_array().expect("a list of checks").iter();
@@ -81,7 +81,7 @@ fn a_plugins_own_fixture_is_found_and_another_is_named_as_the_reason() {
             assert!(ended.stderr.contains("fixture.toml"), "{}", ended.stderr);
         }
     }
-    // The same library in a folder without one.
+    // The same library in a folder without a fixture.
     let library = fs::read(built().join("plugins/null/libbackend_null.so")).expect("the library");
     let bare = plugin(&place, "bare", &library, "");
     let ended = place.run(&[
@@ -98,7 +98,7 @@ fn a_plugins_own_fixture_is_found_and_another_is_named_as_the_reason() {
         "{shown}"
     );
     assert!(shown.contains("--fixture FILE, or keep one as "), "{shown}");
-    // With one that is given it is not the reason.
+    // With a given fixture, the missing one is not the reason.
     let wrong = fixture(&place, "[3.0, -4.0]", "");
     let ended = test(&place, "null", &wrong, &["--only", "outputs are right"]).expect(4);
     assert!(!ended.stderr.contains("no fixture was given"), "{}", ended.stderr);
@@ -125,11 +125,11 @@ fn a_backend_that_goes_wrong_fails_with_its_figures() {
     let table = table.expect(4).stdout;
     assert!(table.starts_with("check,verdict,detail,seconds\noutputs are right,fails,"), "{table}");
 
-    // One that dies costs its own check, and the next one is made.
+    // A crash costs only its own check, and the next one runs.
     let dying = fixture(&place, "[3.0, -4.0]", "options = { fault = \"segfault\" }");
     let ended = test(&place, "fault", &dying, &["--only", "a run ", "--format", "json"]);
     let mut found = checks(&ended.expect(4).json());
-    // The backend has no phases that could do what a run does.
+    // The backend has no phases that make up a run.
     found.retain(|(_, verdict, _)| verdict != "not-checked");
     assert_eq!(found.len(), 2, "{found:?}");
     for (check, verdict, detail) in found {
@@ -153,7 +153,7 @@ fn a_backend_that_goes_wrong_fails_with_its_figures() {
     assert!(nowhere.stderr.contains("absent.toml: No such file"), "{}", nowhere.stderr);
 }
 
-/// Returns the processes that have this folder in their command line, and are not waiting to be reaped.
+/// Returns the processes that have this folder in their command line and are not waiting to be reaped.
 fn processes(folder: &Path) -> Vec<String> {
     let folder = folder.to_str().expect("UTF-8");
     let processes = fs::read_dir("/proc").expect("Linux tells").filter_map(Result::ok);
@@ -187,7 +187,7 @@ fn a_backend_that_starts_processes_leaves_none() {
         "{shown}"
     );
     assert_eq!(processes(place.path()), [""; 0]);
-    // A copy of the process that makes the check says nothing, and does not stay.
+    // A copy of the checking process reports nothing, and does not stay.
     let forks = fixture(&place, "[3.0, -4.0]", "options = { fault = \"fork\" }");
     let ended = test(&place, "fault", &forks, &["--only", "outputs"]);
     assert!(ended.stdout.contains("outputs are right"), "{}\n{}", ended.stdout, ended.stderr);
@@ -221,7 +221,7 @@ fn a_check_that_hangs_is_ended_by_the_limit_and_all_of_it_by_a_signal() {
     }
 }
 
-/// A backend in C that does not look at what it is given, by its folder.
+/// Tests a C backend that does not check its arguments, by its folder.
 #[test]
 fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
     let place = Place::new();
@@ -257,7 +257,7 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
         let shown = careless.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(figures), "{way}: {shown}");
     }
-    // Without a device all checks would fail with the same words, which are said once.
+    // Without a device all checks would fail with the same message, which is printed once.
     let without = place.write("without.toml", "device = \"scale:7\"\nprecision = \"fp32\"\n");
     let without = without.to_str().expect("UTF-8");
     for (way, fixture, why) in [
@@ -272,14 +272,14 @@ fn a_careless_plugin_in_c_is_found_out_by_its_folder() {
         let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown.contains(&format!("`careless` could not be checked: {why}")), "{shown}");
     }
-    // A user who names a folder wants its code to run: nothing was recorded, and nothing needs trust.
+    // A user who names a folder wants to run its code: no trust is needed or recorded.
     assert!(!place.path().join("configuration/tare/plugins.lock").exists());
 }
 
 #[test]
 fn a_library_that_cannot_be_opened_is_said_to_be_so() {
     let place = Place::new();
-    // An ELF header of a 64-bit shared library for a processor that this machine is not.
+    // An ELF header of a 64-bit shared library for another processor than this machine's.
     let mut foreign = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0".to_vec();
     foreign.extend(if cfg!(target_arch = "x86_64") { [0xb7, 0] } else { [0x3e, 0] });
     foreign.resize(64, 0);
@@ -316,7 +316,7 @@ fn a_plugin_whose_runtime_is_missing_names_the_command_that_installs_it() {
         "runtime `demo` 1.0 is not installed; install it with `host runtimes install demo`";
     let shown = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(message), "{shown}");
-    // With one that is named, it is checked.
+    // With a named fixture, it is checked.
     let named = place.write("libdemo.so", "\x7fELF, theirs");
     let named = format!("demo={}", named.display());
     let fixture = fixture(&place, "[0.0, 0.0]", "");

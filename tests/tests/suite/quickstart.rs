@@ -1,11 +1,11 @@
-//! The main job, as a newcomer runs it, in a copy of the tool in another place.
+//! The main job, as a newcomer runs it, in a copy of the tool in another folder.
 
 use std::path::Path;
 use std::process::Command;
 
 use end_to_end::{Place, built, root};
 
-/// Copies the files of an installation, and nothing else of cargo's folder.
+/// Copies the files of an installation, and nothing else from cargo's folder.
 fn installed_elsewhere(target: &Path) {
     let status = Command::new("cp")
         .arg("-r")
@@ -60,7 +60,7 @@ fn the_main_job_runs_from_any_folder_and_leaves_what_it_says() {
         assert!(values.iter().all(|value| *value > 0.0), "{metric}: {values:?}");
     }
 
-    // Raw samples agree with what was derived from them.
+    // Raw samples agree with the results derived from them.
     let query = "SELECT case_id, avg(middle) AS middle, min(queries) AS queries FROM ( \
                  SELECT case_id, process, quantile_disc(latency_ns, 0.5) AS middle, \
                  count(*) AS queries FROM raw_benchmark_data WHERE phase = 'measured' GROUP BY ALL) \

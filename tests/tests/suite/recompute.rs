@@ -109,7 +109,7 @@ fn a_metric_that_the_run_did_not_have_is_added() {
         "SELECT count(*) AS plugins FROM benchmark_plugins WHERE plugin_id = 'stability'",
     );
     assert_eq!(plugins[0]["plugins"], 1);
-    // And it is now one of the run's, which ended when it ended.
+    // It now belongs to the run, whose end is unchanged.
     assert_eq!(count(&recompute(&place, &[], 0), "unchanged"), 10);
     assert_eq!(fs::read(place.run_folder().join("finished.json")).expect("the end"), finished);
 }
@@ -117,7 +117,7 @@ fn a_metric_that_the_run_did_not_have_is_added() {
 #[test]
 fn what_is_replaced_stays_in_the_run_folder() {
     let place = measured();
-    // As an older build of the plugin would have said it.
+    // The line is written as by an older build of the plugin.
     let path = place.run_folder().join("results.jsonl");
     let mut lines = place.lines("results.jsonl");
     let of_latency = |line: &&mut Value| line["plugin"]["id"] == "latency";

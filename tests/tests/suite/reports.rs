@@ -1,4 +1,4 @@
-//! Reports, also those of strangers: where they write, what they may do, and how they are made again.
+//! Reports, including untrusted ones: where they write, what they may do, and how they are rewritten.
 
 #![cfg(unix)]
 
@@ -19,12 +19,12 @@ fn manifest(reports: &str) -> String {
     )
 }
 
-/// Returns a table for the stranger's report. It reads a view first, so that its options count as accepted.
+/// Returns a table for the untrusted report. It reads a view first, so that its options count as accepted.
 fn stranger(options: &str) -> String {
     format!("[[report]]\nplugin = \"hostile-report\"\noptions = {{ view = \"run\", {options} }}\n")
 }
 
-/// Returns a place with the stranger's report among the user's plugins, and a manifest `it.toml`.
+/// Returns a place with the untrusted report among the user's plugins, and a manifest `it.toml`.
 fn with_stranger(reports: &str) -> Place {
     let place = Place::new();
     place.write("any.model", "anything");
@@ -53,7 +53,7 @@ fn files(folder: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns what was printed as one line, because long lines are broken.
+/// Returns the output as one line, because long lines are wrapped.
 fn joined(ended: &Ended) -> String {
     let words: Vec<_> = ended.stderr.split_whitespace().collect();
     words.join(" ")
@@ -76,7 +76,7 @@ fn a_strangers_report_cannot_touch_a_checkout() {
         let checkout = place.path().join("checkout");
         let mut mine = vec![".git/config", "src/main.rs"];
         if code == 1 {
-            // The user's own folder is called like the plugin.
+            // The user has a folder with the plugin's name.
             mine.insert(1, "hostile-report/mine.rs");
         }
         for name in &mine {
@@ -87,7 +87,7 @@ fn a_strangers_report_cannot_touch_a_checkout() {
         let run = place.run(&["run", "it.toml", "--report-dir", "checkout"]).expect(code);
         assert!(joined(&run).contains(says), "{options}: {}", run.stderr);
         let mut found = files(&checkout);
-        // The stranger costs only its own report.
+        // The untrusted plugin costs only its own report.
         for name in ["json/results.json", "json/files.sha256"] {
             assert!(found.remove(name).is_some(), "{name} is missing: {found:?}");
         }
@@ -118,14 +118,14 @@ fn each_report_replaces_its_own_files_only() {
         ["hostile-report/a/b.txt", "hostile-report/files.sha256", "hostile-report/run.json"];
     assert_eq!(names, [&of_stranger[..], &of_json].concat());
     assert_eq!(files(&out)["hostile-report/run.json"], "x");
-    // The list is in a form that other programs check.
+    // The list has a format that other programs can check.
     let checked = std::process::Command::new("sha256sum")
         .args(["--check", "--strict", "files.sha256"])
         .current_dir(out.join("hostile-report"))
         .output()
         .expect("sha256sum");
     assert!(checked.status.success(), "{checked:?}");
-    // A file that the user has edited since is the user's.
+    // A file that the user has edited belongs to the user.
     fs::write(out.join("json/results.json"), "edited").expect("editing a report");
     let refused = run().expect(1);
     assert!(
@@ -233,7 +233,7 @@ fn an_interrupt_ends_a_report_that_loops_and_the_rest_is_done_on_resuming() {
     let query = "SELECT finished_at FROM benchmark_runs";
     let indexed = place.run(&["--format", "json", "results", "query", query]).expect(0).json();
     assert!(indexed[0]["finished_at"].is_null(), "{indexed}");
-    // Other reports can be had meanwhile.
+    // Other reports can be written meanwhile.
     let _ = place.run(&["results", "report", "latest", "--report", "markdown"]).expect(0);
     assert!(folder.join("reports/markdown/report.md").is_file());
 }
@@ -280,7 +280,7 @@ fn reports_of_an_old_run_are_made_again_and_others_too() {
     assert!(made.stderr.contains("reports/json/results.json"), "{}", made.stderr);
     assert_eq!(files(&folder.join("reports")), original, "the same run and plugin");
 
-    // Further ones, elsewhere, for machines.
+    // More reports, in another folder, for machines.
     let arguments = ["results", "report", "latest", "--report", "csv", "--report", "json"];
     let arguments = [&arguments[..], &["--report-dir", "out", "--format", "json"]].concat();
     let made = place.run(&arguments).expect(0).json();
@@ -291,14 +291,14 @@ fn reports_of_an_old_run_are_made_again_and_others_too() {
     assert!(place.path().join("out/csv/results.csv").is_file());
     assert!(!folder.join("reports/csv").exists());
 
-    // A plugin that is not the one of the run. The bytes are an empty section of the component.
+    // The plugin differs from the run's. The bytes are an empty section of the component.
     let mut other = fs::read(built().join("plugins/json.wasm")).expect("the plugin");
     other.extend(b"\0\x05\x04test");
     fs::write(place.plugins().join("json.wasm"), other).expect("another build");
     let made = place.run(&["results", "report"]).expect(0);
     assert!(joined(&made).contains("the plugin `json` was 0.1.0 ("), "{}", made.stderr);
 
-    // What is not there, and what is in the way.
+    // Reports that do not exist, and files in the way.
     let missing = place.run(&["results", "report", "latest", "--report", "htlm"]).expect(4);
     assert!(missing.stderr.contains("did you mean `html`?"), "{}", missing.stderr);
     let _ = place.run(&["results", "report", "nonesuch"]).expect(7);

@@ -1,4 +1,4 @@
-//! Results that were moved, damaged or lost after they were measured: every command says so.
+//! Results that were moved, damaged or lost after measuring: every command reports it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn stem(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).expect("a case's id")
 }
 
-/// Asserts that a warning names the case and the file, as a warning of the command and no log line.
+/// Asserts that a warning of the command, and not a log line, names the case and the file.
 #[track_caller]
 fn warns_of(ended: &Ended, file: &Path) {
     let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
@@ -93,7 +93,7 @@ fn a_case_without_its_samples_is_measured_again() {
     let place = measured();
     let run = place.run_folder();
     let files = samples(&run);
-    // As if the run had been interrupted before its end.
+    // The run looks as if it had been interrupted.
     fs::remove_file(run.join("finished.json")).expect("an unfinished run");
     fs::remove_file(&files[0]).expect("losing a file");
     let before = place.lines("journal.jsonl");
@@ -185,7 +185,7 @@ fn what_cannot_be_written_is_an_error_of_its_own() {
     let _ = place.run(&to).expect(1);
     place.write("file", "");
     let _ = place.run(&["--results", "file", "run", "it.toml"]).expect(1);
-    // And what is not there is another.
+    // A missing file is a different error.
     let _ = place.run(&["results", "show", "nonesuch"]).expect(7);
     let _ = place.run(&["results", "query", "SELECT nonesuch"]).expect(7);
 }
@@ -216,7 +216,7 @@ fn a_manifest_whose_name_is_not_utf_8_is_run() {
     let header = fs::read_to_string(place.run_folder().join("run.json")).expect("the header");
     assert!(header.contains("caf\u{fffd}.toml"), "{header}");
 
-    // A folder of such a name would be lost from the paths of models.
+    // Such a folder name cannot be kept in the paths of models.
     let folder = place.path().join(OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&folder).expect("a folder");
     fs::write(folder.join("it.toml"), MANIFEST).expect("a manifest");

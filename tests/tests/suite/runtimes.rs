@@ -1,4 +1,4 @@
-//! A run on a runtime: what `--install` brings, what is recorded, and what a later run is held to.
+//! A run on a runtime: what `--install` installs, what is recorded, and what a resumed run must match.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -35,7 +35,7 @@ fn place() -> Place {
     place_with("null", "")
 }
 
-/// Creates the same for another backend, with more lines about the runtime.
+/// As [`place`], for another backend, with more lines about the runtime.
 fn place_with(id: &str, more: &str) -> Place {
     let place = Place::new();
     place.write("any.model", "anything");
@@ -81,10 +81,10 @@ fn place_with(id: &str, more: &str) -> Place {
     place
 }
 
-/// Options with which the backend `fault` needs its runtime, and reports that it has none.
+/// Options with which the backend `fault` needs its runtime, and reports that it is missing.
 const NEEDS: &str = r#"options = { fault = "error", fault-phase = "load", fault-code = "runtime-missing", fault-message = "libdemo.so is nowhere; install it with `host runtimes install fault`" }"#;
 
-/// Returns a place whose backend `fault` takes a runtime that only those options need.
+/// Returns a place whose backend `fault` has a runtime that only those options need.
 fn optional() -> Place {
     let place = place_with("fault", "optional = true\nneeded-by = { fault-phase = \"load\" }\n");
     place.write("it.toml", &MANIFEST.replace("id = \"null\"", "id = \"fault\""));
@@ -111,7 +111,7 @@ fn an_optional_runtime_is_installed_only_where_options_need_it() {
     let installed = place.path().join("data/tare/runtimes/demo-1.0");
     let without = run("it.toml").expect(0);
     assert!(!installed.exists(), "{}", without.stderr);
-    // The backend's error is a failure then: it has a runtime, and the host knows.
+    // The backend's error is then a failure: the host knows that it has a runtime.
     let with = run("needs.toml").expect(6);
     assert!(with.stderr.contains("demo 1.0 for `fault`"), "{}", with.stderr);
     assert!(installed.join("installed.json").is_file());
@@ -134,7 +134,7 @@ fn a_case_whose_options_need_a_missing_runtime_is_a_gap_and_the_others_are_measu
     assert_eq!((runtime, state), (&"demo".into(), &"missing".into()), "{gap}");
     let shown = ended.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("install it with `host runtimes install fault`"), "{shown}");
-    // Only gaps: nothing could be measured.
+    // There are only gaps: nothing could be measured.
     let _ = place.run(&["run", "needs.toml"]).expect(5);
     let info = place.run(&["--format", "json", "plugins", "info", "fault"]).expect(0).json();
     assert_eq!(info[0]["runtime-needed-by"]["fault-phase"], "load", "{info}");

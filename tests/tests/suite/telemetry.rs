@@ -1,4 +1,4 @@
-//! Nothing in a worker reports to anybody, for any environment of the user.
+//! Nothing in a worker sends telemetry, for any environment of the user.
 
 #![cfg(target_os = "linux")]
 
@@ -25,8 +25,8 @@ minimum-queries = 1
 plugin = "latency"
 "#;
 
-/// The workers among a process's children, each with the environment that it was started with: what is in it
-/// was there before any library was loaded.
+/// Returns the workers among a process's children, each with its initial environment, from before any library was
+/// loaded.
 fn workers(host: u32) -> BTreeMap<String, Vec<String>> {
     let threads = fs::read_dir(format!("/proc/{host}/task")).into_iter().flatten().flatten();
     let lists =
@@ -34,14 +34,14 @@ fn workers(host: u32) -> BTreeMap<String, Vec<String>> {
     let lists: Vec<String> = lists.collect();
     let children = lists.iter().flat_map(|list| list.split_whitespace());
     let worker = |child: &str| {
-        // Before it is a worker a child is a copy of the host.
+        // Before it becomes a worker, a child is a copy of the host.
         let program = fs::read_link(format!("/proc/{child}/exe")).ok()?;
         (program.file_name()? == "host-worker").then_some(())?;
         let environment = fs::read(format!("/proc/{child}/environ")).ok()?;
         let entries = environment.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
         let entries: Vec<_> =
             entries.map(|entry| String::from_utf8_lossy(entry).into_owned()).collect();
-        // One that has ended has none left.
+        // An ended process has no environment.
         (!entries.is_empty()).then(|| (child.to_owned(), entries))
     };
     children.filter_map(worker).collect()

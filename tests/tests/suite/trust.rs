@@ -1,4 +1,4 @@
-//! Folders from strangers: nothing in them runs, and nothing outside them is removed, until the user says so.
+//! Untrusted folders: nothing in them runs, and nothing outside them is removed, unless the user allows it.
 
 #![cfg(unix)]
 
@@ -36,8 +36,8 @@ fn compile(source: &str, library: &Path, more: &[&str]) {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
 }
 
-/// A user with a trusted plugin `scale`, whose library needs `libpart.so` beside it. A stranger has another
-/// `libpart.so`, which leaves a file behind if it is loaded.
+/// A user with a trusted plugin `scale`, whose library needs `libpart.so` beside it. An attacker has another
+/// `libpart.so`, which writes a file if it is loaded.
 struct Victim {
     place: Place,
     ran: PathBuf,
@@ -95,7 +95,7 @@ impl Victim {
         (output.status.code(), shown.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// Removes the user's plugin and puts a link to its library into the stranger's.
+    /// Removes the user's plugin and puts a link to its library into the attacker's.
     fn strangers_link(&self, more: &str) -> PathBuf {
         let kept = self.place.path().join("kept");
         fs::rename(self.place.plugins().join("scale"), &kept).expect("moving it");
@@ -143,7 +143,7 @@ fn a_strangers_folder_cannot_borrow_a_known_library() {
             assert_eq!(code, Some(4), "{shown}");
             assert!(shown.contains("outside the plugin's folder"), "{shown}");
         }
-        // A user who names the folder is told the same, and nothing is run either.
+        // A user who names the folder gets the same error, and nothing is run either.
         let evil = evil.to_str().expect("UTF-8");
         for command in ["devices", "doctor"] {
             let (_, shown) = victim.run(&[command, "--plugins", evil]);
@@ -204,7 +204,7 @@ fn a_journal_cannot_name_files_outside_its_run() {
     assert_eq!(fs::read_to_string(path.with_extension("txt")).expect("the file"), "three years");
 }
 
-/// Copies a folder that has no folders.
+/// Copies a folder without subfolders.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder") {
@@ -240,7 +240,7 @@ fn a_plugin_that_hides_a_built_in_one_is_named_by_every_command() {
     let doctor = place.run(&["doctor"]).stdout;
     let doctor = doctor.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(doctor.matches("is used instead of the built-in one in").count(), 2, "{doctor}");
-    // The run keeps it.
+    // The run records it.
     let header = fs::read_to_string(place.run_folder().join("run.json")).expect("the header");
     let header: Value = serde_json::from_str(&header).expect("JSON");
     let hides: Vec<_> = header["plugins"]
@@ -291,7 +291,7 @@ fn the_highest_version_that_fits_is_taken() {
     // Files may also be named by their versions.
     version(b"0.2.3", "latency-0.2.3.wasm");
     assert_eq!(taken("^0.2"), "0.2.3");
-    // Or by nothing that helps; then they are taken only if no other fits.
+    // Files whose names do not help are used only if no other fits.
     version(b"0.3.0", "mine.wasm");
     assert_eq!(taken(">=0.1"), "0.2.3");
     assert_eq!(taken("^0.3"), "0.3.0");

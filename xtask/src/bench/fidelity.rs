@@ -21,7 +21,7 @@ use crate::layout::{self, Profile};
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, root, say};
 
-/// Packages of the other side, and of the program that makes the models.
+/// Packages of the other side, and of the program that writes the models.
 const PACKAGES: &[&str] =
     &["ml_dtypes", "numpy", "onnx==1.22.0", "onnxruntime==1.28.0", "openvino==2026.4.1"];
 
@@ -37,7 +37,7 @@ const THREADS: [u32; 2] = [1, 2];
 
 struct Model {
     name: &'static str,
-    /// Its inputs, as the bare loop and `benchmark_app` want them.
+    /// Its inputs in the format of the bare loop and `benchmark_app`.
     bare: &'static [&'static str],
     shapes: &'static str,
     /// Its inputs in a manifest.
@@ -179,7 +179,7 @@ fn path(models: &Path, model: &Model) -> PathBuf {
     models.join(format!("{}-fp32.onnx", model.name))
 }
 
-/// Returns a Python with the packages in it, made below cargo's folder.
+/// Returns a Python with the packages, created below cargo's folder.
 fn python(folder: &Path) -> Result<PathBuf, Failed> {
     let python = folder.join("bin/python");
     let marker = folder.join("packages");
@@ -288,7 +288,7 @@ impl Place {
             model.manifest,
             self.seconds,
         );
-        // Only what has a sequence has a length of it.
+        // Only models with a sequence have a sequence length.
         let text = match model.name {
             "bert-base" => text,
             _ => text.replace("sequence-length = [128]\n", ""),

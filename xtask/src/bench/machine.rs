@@ -1,4 +1,4 @@
-//! The machine of a measurement, in words. Never its name, which says nothing about it.
+//! The machine of a measurement as text, without its name.
 
 use std::fs;
 
@@ -36,7 +36,7 @@ impl Machine {
     }
 }
 
-/// Processes that ran or waited for a processor, on average over the last minute.
+/// Returns the average number of running and waiting processes over the last minute.
 pub(super) fn load() -> Option<f64> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().next()?.parse().ok()

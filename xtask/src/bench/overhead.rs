@@ -20,10 +20,10 @@ const LOADGEN: &str = "mlcommons-loadgen";
 const LOADGEN_VERSION: &str = "6.0.17";
 
 const ROUNDS: usize = 5;
-/// Of each scenario in each round.
+/// Seconds for each scenario in each round.
 const SECONDS: u32 = 3;
 const RATE: f64 = 150_000.0;
-/// Rates for LoadGen: one that it sustains, that of the target, and ours.
+/// Rates for LoadGen: one that it sustains, the target's, and Tare's.
 const LOADGEN_RATES: [f64; 3] = [10_000.0, 50_000.0, RATE];
 
 pub(super) fn prove() -> Result<(), Failed> {
@@ -281,7 +281,7 @@ fn loadgen_table(theirs: &[Value]) -> Result<String, Failed> {
     Ok(text)
 }
 
-/// Median, least and most of what was seen.
+/// Median, minimum and maximum of the samples.
 struct Spread {
     median: f64,
     least: f64,
@@ -298,7 +298,7 @@ impl Spread {
 }
 
 impl std::fmt::Display for Spread {
-    /// Writes a ratio; with a precision, the median alone.
+    /// Writes a ratio; with a precision, only the median.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match formatter.precision() {
             Some(precision) => write!(formatter, "{:.precision$}", self.median),

@@ -138,7 +138,7 @@ fn document(first: &[Measured], second: &[Measured], machine: &str) -> String {
             agreement.name()
         );
     }
-    // Half the width of each interval, as a part of its value.
+    // Half the width of each interval, relative to its value.
     let mut widths: Vec<f64> = first
         .iter()
         .chain(second)

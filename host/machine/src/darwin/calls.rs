@@ -20,7 +20,7 @@ impl Values for Kernel {
     }
 
     fn number(&self, name: &str) -> Option<u64> {
-        // The kernel has numbers of both sizes, little end first, and says which it wrote.
+        // The kernel has little-endian numbers of both sizes, and returns the size that it wrote.
         let mut bytes = [0_u8; 8];
         match read_into(name, bytes.as_mut_ptr().cast(), bytes.len())? {
             4 | 8 => Some(u64::from_le_bytes(bytes)),
@@ -29,8 +29,7 @@ impl Values for Kernel {
     }
 }
 
-/// Reads a value into `length` bytes, and returns how many it has. Without a place for it, it is
-/// only measured.
+/// Reads a value into `length` bytes, and returns its size. With a null `place`, only its size is returned.
 fn read_into(name: &str, place: *mut u8, length: usize) -> Option<usize> {
     let name = CString::new(name).ok()?;
     let mut length = length;
@@ -57,7 +56,7 @@ fn host() -> libc::host_t {
     unsafe { mach2::mach_init::mach_host_self() }
 }
 
-/// Returns the memory that processes could get without anything being compressed or swapped, in bytes.
+/// Returns the memory that processes could get without compression or swapping, in bytes.
 pub(super) fn available_memory() -> Option<u64> {
     let mut pages = MaybeUninit::<libc::vm_statistics64>::zeroed();
     let mut count = libc::HOST_VM_INFO64_COUNT;
@@ -71,7 +70,7 @@ pub(super) fn available_memory() -> Option<u64> {
             &raw mut count,
         )
     };
-    // SAFETY: zeroes were there before, and it consists of integers.
+    // SAFETY: it was zeroed before, and consists of integers.
     let pages = unsafe { pages.assume_init() };
     // Pages of files and purgeable ones are among the inactive.
     let count = u64::from(pages.free_count) + u64::from(pages.inactive_count);
@@ -128,7 +127,7 @@ pub(super) fn processor_ticks() -> Option<Vec<Ticks>> {
         nice: states[libc::CPU_STATE_NICE as usize],
     });
     let ticks = ticks.collect();
-    // SAFETY: it is what the kernel mapped into this process, and is not used any more.
+    // SAFETY: the kernel mapped it into this process, and it is not used any more.
     unsafe {
         libc::vm_deallocate(
             mach2::traps::mach_task_self(),
@@ -142,15 +141,15 @@ pub(super) fn processor_ticks() -> Option<Vec<Ticks>> {
 /// Returns the usage of a process: this one, or another of the same user.
 pub(super) fn process_usage(process: i32) -> Option<libc::rusage_info_v4> {
     let mut usage = MaybeUninit::<libc::rusage_info_v4>::zeroed();
-    // SAFETY: the buffer is what this version of the call fills. Its type is a pointer by an
-    // oversight of the header; the address of the structure is what is passed.
+    // SAFETY: this version of the call fills such a buffer. The header declares its type as a pointer by mistake; the
+    // call takes the structure's address.
     let result =
         unsafe { libc::proc_pid_rusage(process, libc::RUSAGE_INFO_V4, usage.as_mut_ptr().cast()) };
     // SAFETY: it was written, and consists of integers.
     (result == 0).then(|| unsafe { usage.assume_init() })
 }
 
-/// Nanoseconds of a time in the units of Mach's clock.
+/// Converts a time in the units of Mach's clock to nanoseconds.
 pub(super) fn nanoseconds(time: u64) -> Option<u64> {
     let mut base = mach2::mach_time::mach_timebase_info { numer: 0, denom: 0 };
     // SAFETY: the pointer is valid for the call.
@@ -180,8 +179,8 @@ pub(super) fn notification(name: &CStr) -> Option<u64> {
     }
     const OK: u32 = 0;
     let (mut token, mut state) = (0, 0);
-    // SAFETY: the name ends with a zero, the pointers are valid for the calls, and the token is used
-    // only after it was given and until it is given back.
+    // SAFETY: the name ends with a zero, the pointers are valid for the calls, and the token is used only between
+    // registration and cancellation.
     unsafe {
         if notify_register_check(name.as_ptr(), &raw mut token) != OK {
             return None;

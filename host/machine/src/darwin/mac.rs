@@ -1,4 +1,4 @@
-//! A Mac, as a system that answers.
+//! A Mac, as a [`System`].
 
 use host_record::Processor;
 
@@ -9,7 +9,7 @@ use crate::system::{
     Activity, MachineActivity, Memory, ProcessMemory, ProcessorActivity, System, ThermalPressure,
 };
 
-/// A Mac, which is always the one that this process runs on.
+/// The Mac that this process runs on.
 #[derive(Debug)]
 pub(crate) struct Mac;
 
@@ -61,7 +61,7 @@ impl System for Mac {
         names::virtualisation(&Kernel)
     }
 
-    /// Returns the limit for those who may lower it at all.
+    /// Returns the limit for processes that may lower the value.
     fn least_nice(&self) -> Option<i32> {
         if rustix::process::geteuid().is_root() { Some(-20) } else { process::nice() }
     }
@@ -93,8 +93,8 @@ impl System for Mac {
         })
     }
 
-    /// Returns the physical footprint, by which macOS judges a process: it includes compressed pages and
-    /// excludes those of files.
+    /// Returns the physical footprint, which macOS uses to judge a process: it includes compressed pages and excludes
+    /// pages of files.
     fn memory_of(&self, process: u32) -> Option<ProcessMemory> {
         let usage = calls::process_usage(i32::try_from(process).ok()?)?;
         Some(ProcessMemory { resident: usage.ri_phys_footprint, kept: usage.ri_phys_footprint })

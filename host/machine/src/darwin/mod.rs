@@ -1,10 +1,9 @@
 /*!
-What macOS says through system calls that need no SDK: `sysctl`, Mach's host statistics, `libproc`
-and `notify`.
+Readings of macOS through system calls that need no SDK: `sysctl`, Mach's host statistics, `libproc` and `notify`.
 
-What is not here is a gap on macOS: frequencies, turbo, governors, counters of energy, memory nodes,
-control groups, stolen time, counts of out-of-memory kills, and which processors a thread runs on.
-`docs/design/platforms.md` lists them with the reasons.
+Other readings are gaps on macOS: frequencies, turbo, governors, counters of energy, memory nodes, control groups,
+stolen time, counts of out-of-memory kills, and which processors a thread runs on. `docs/design/platforms.md` lists
+them with the reasons.
 */
 
 #[cfg(target_os = "macos")]

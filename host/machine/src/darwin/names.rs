@@ -4,7 +4,7 @@ use host_record::Processor;
 
 use crate::system::ThermalPressure;
 
-/// Values by their names, as sysctl(3) gives them; tests make them up.
+/// Values by name, as sysctl(3) returns them; tests define their own.
 pub(super) trait Values {
     fn text(&self, name: &str) -> Option<String>;
     fn number(&self, name: &str) -> Option<u64>;
@@ -27,7 +27,7 @@ pub(super) fn processor(values: &impl Values) -> Processor {
         architecture: std::env::consts::ARCH.into(),
         logical,
         physical,
-        // Apple's own processors have no such value.
+        // Apple silicon has no such value.
         frequency_hertz: values.number("hw.cpufrequency"),
         simultaneous_multithreading: threads_per_core.map(|threads| threads > 1),
         sockets: count("hw.packages"),

@@ -4,7 +4,7 @@ use host_record::Container;
 
 use super::files::{Files, field};
 
-/// Engines leave a file behind or name themselves to the first process; if neither is so, and the
+/// Returns the container. Engines leave a file or set a variable of the first process; without these, and if the
 /// first process is the machine's own, there is no container.
 pub(super) fn container(files: &Files) -> Option<Container> {
     let found = |kind: &str, file: &str| {
@@ -17,7 +17,7 @@ pub(super) fn container(files: &Files) -> Option<Container> {
     if files.exists(PODMAN) {
         return found("podman", PODMAN);
     }
-    // systemd writes the name here, be it in a container that it manages or in one it runs in.
+    // systemd writes the name here, in containers that it manages and in those that it runs in.
     const SYSTEMD: &str = "run/systemd/container";
     if let Some(kind) = files.text(SYSTEMD) {
         return found(&kind, SYSTEMD);
@@ -37,8 +37,8 @@ pub(super) fn container(files: &Files) -> Option<Container> {
     if let Some((_, kind)) = known.iter().find(|(word, _)| groups.contains(word)) {
         return found(kind, GROUPS);
     }
-    // A group of its own makes the first process look as if it were at the root, and then the
-    // mounts tell: a container's root is an overlay.
+    // In a separate control-group namespace the first process seems to be at the root. Then the mounts decide: a
+    // container's root is an overlay.
     const MOUNTS: &str = "proc/1/mounts";
     let mounts = files.text(MOUNTS)?;
     let root = mounts.lines().rev().find(|line| line.split(' ').nth(1) == Some("/"))?;
@@ -49,7 +49,7 @@ pub(super) fn container(files: &Files) -> Option<Container> {
 }
 
 pub(super) fn virtualisation(files: &Files) -> Option<Option<String>> {
-    /// Words in what firmware says, and the hypervisor that says so.
+    /// Words in the firmware's texts, with the hypervisor that uses them.
     const FIRMWARE: &[(&str, &str)] = &[
         ("amazon ec2", "Amazon EC2"),
         ("google compute engine", "Google Compute Engine"),

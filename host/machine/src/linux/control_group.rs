@@ -22,7 +22,7 @@ fn groups(files: &Files, controller: &str) -> Vec<String> {
         } else {
             continue;
         };
-        // In a container the path may be that of the outside, and only the root be visible.
+        // In a container the path may be the one outside, and only the root may be visible.
         for group in Path::new(path.trim_start_matches('/')).ancestors() {
             folders.push(format!("{root}/{}", group.display()));
         }
@@ -72,7 +72,7 @@ pub(super) fn processor_quota(files: &Files) -> Option<Limit> {
         }
         let allowed: i64 = files.text(&format!("{folder}/cpu.cfs_quota_us"))?.parse().ok()?;
         let period = files.number(&format!("{folder}/cpu.cfs_period_us"))?;
-        // Version 1 says −1 if there is none.
+        // Version 1 has −1 for no limit.
         if allowed < 0 { Some(Limit::NONE) } else { ratio(allowed as f64, period as f64) }
     })
 }
@@ -85,7 +85,7 @@ fn memory_limit(files: &Files, folder: &str) -> Option<Limit> {
         };
     }
     let bytes = files.number(&format!("{folder}/memory.limit_in_bytes"))?;
-    // Version 1 says the largest number of whole pages if there is none.
+    // Version 1 has the largest number of whole pages for no limit.
     let is_none = bytes >= i64::MAX as u64 - 65_535;
     Some(if is_none { Limit::NONE } else { Limit::At(bytes as f64) })
 }
@@ -97,7 +97,7 @@ pub(super) fn memory_left(files: &Files) -> Option<u64> {
         let version_2 = || read("memory.max").zip(read("memory.current"));
         let version_1 = || read("memory.limit_in_bytes").zip(read("memory.usage_in_bytes"));
         let (limit, used) = version_2().or_else(version_1)?;
-        // Pages of files are given back when they are needed.
+        // Pages of files are freed when memory is needed.
         let statistics = files.text(&format!("{folder}/memory.stat")).unwrap_or_default();
         let inactive = ["total_inactive_file ", "inactive_file "]
             .iter()
@@ -116,7 +116,7 @@ pub(super) fn out_of_memory_kills(files: &Files) -> Option<u64> {
     of_group.or_else(|| count("proc/vmstat"))
 }
 
-/// Returns the throttling by quotas. A group without a quota counts nothing.
+/// Returns the throttling by quotas. A group without a quota has no counts.
 pub(super) fn quota_throttling(files: &Files) -> Option<QuotaThrottling> {
     let of_group = |folder: String| {
         let text = files.text(&format!("{folder}/cpu.stat"))?;

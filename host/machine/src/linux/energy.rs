@@ -1,4 +1,4 @@
-//! Batteries, and the counters of energy that Linux shows for Intel and AMD alike (RAPL).
+//! Batteries, and the energy counters that Linux shows for Intel and AMD (RAPL).
 
 use super::files::Files;
 use crate::system::{EnergyCounter, NoEnergy, Power};

@@ -1,4 +1,4 @@
-//! The files that Linux describes itself in.
+//! The files in which Linux describes itself.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl Files {
         self.root.join(path).exists()
     }
 
-    /// Names in a folder that begin with `prefix`, sorted.
+    /// Returns the names in a folder that begin with `prefix`, sorted.
     pub(super) fn names(&self, folder: &str, prefix: &str) -> BTreeSet<String> {
         let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
         entries
@@ -49,13 +49,13 @@ impl Files {
             .collect()
     }
 
-    /// The numbers behind `prefix` in names such as `cpu0`, sorted.
+    /// Returns the numbers behind `prefix` in names such as `cpu0`, sorted.
     pub(super) fn numbered(&self, folder: &str, prefix: &str) -> BTreeSet<u32> {
         let names = self.names(folder, prefix);
         names.iter().filter_map(|name| name[prefix.len()..].parse().ok()).collect()
     }
 
-    /// The value behind `name` in this process's status.
+    /// Returns the value behind `name` in this process's status.
     pub(super) fn own_status(&self, name: &str) -> Option<String> {
         field(&self.text("proc/self/status")?, name).map(str::to_owned)
     }

@@ -1,8 +1,8 @@
 /*!
-What Linux says in `/proc`, `/sys` and `/etc`.
+Readings of Linux from `/proc`, `/sys` and `/etc`.
 
-All of it is text below a root, so this module is compiled on every system and a test can read the
-files of any machine.
+All of them are text files below a root, so this module is compiled on every system and a test can read the files of
+any machine.
 */
 
 mod container;

@@ -62,7 +62,7 @@ pub(super) fn places(files: &Files, processors: &[u32]) -> Option<Vec<Place>> {
     let place = |number: &u32| {
         Some(Place {
             number: *number,
-            // A kernel without nodes has one.
+            // A kernel without nodes counts as one node.
             node: node(number).map_or(0, |(node, _)| *node),
             core: core(files, *number)?,
         })
@@ -93,7 +93,7 @@ pub(super) fn frequency(files: &Files, processor: u32) -> Option<u64> {
 
 /// Returns the number of thermal throttles. Each processor of a core, and of a package, shows the same count.
 pub(super) fn thermal_throttles(files: &Files, processors: &[u32]) -> Option<u64> {
-    // A kernel without topology shows processors that share nothing, in one package.
+    // Without topology, processors count as separate cores of one package.
     let place = |number| core(files, number).unwrap_or((0, u64::from(number)));
     let count =
         |number, file| files.number(&format!("{FOLDER}/cpu{number}/thermal_throttle/{file}"));

@@ -5,7 +5,7 @@ use std::{io, process, ptr, thread};
 
 use rustix::process::{Signal, getpid, getppid, kill_process};
 
-/// The kernel has affinity sets, which are hints, and none at all on Apple's own processors.
+/// Whether [`bind`](super::bind) works. The kernel's affinity sets are only hints, and do not exist on Apple silicon.
 pub(super) const CAN_BIND: bool = false;
 
 pub(super) fn bind(_: &[u32]) -> io::Result<()> {
@@ -23,7 +23,7 @@ pub(super) fn prefer_fast_processors() {
 }
 
 pub(super) fn policy() -> Option<&'static str> {
-    // The kernel has more classes than the header, so a number receives what it says.
+    // The kernel has more classes than the header, so the result is stored as a number.
     let mut class = 0_u32;
     let mut priority: c_int = 0;
     // SAFETY: the enumeration is a C `unsigned int`, and both pointers are valid for the call.
@@ -48,8 +48,8 @@ pub(super) fn policy() -> Option<&'static str> {
     })
 }
 
-/// Ends this process with its parent. The kernel sends no signal for it, so a thread waits for the parent's
-/// end; it sleeps in the kernel and takes no processor until then.
+/// Ends this process with its parent. The kernel sends no signal for this, so a thread waits for the parent's end;
+/// until then it sleeps in the kernel and uses no processor time.
 pub(super) fn end_with_parent() {
     let parent = getppid();
     // A child whose parent has ended is adopted by the first process.
@@ -86,7 +86,7 @@ pub(super) fn end_with_parent() {
         let _ = kill_process(getpid(), Signal::KILL);
         process::abort();
     };
-    // Without a thread, the pipe still shows that the host is gone.
+    // Without a thread, the pipe still shows that the host has ended.
     let _ = thread::Builder::new().name("parent".into()).stack_size(64 << 10).spawn(watch);
 }
 

@@ -7,7 +7,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 pub(super) const CAN_BIND: bool = true;
 
 pub(super) fn bind(processors: &[u32]) -> io::Result<()> {
-    /// Bits in a mask: more than any kernel uses; further bits are ignored.
+    /// Bits in a mask: more than any kernel uses. Further bits are ignored.
     const BITS: usize = 1 << 16;
     const WORD: usize = libc::c_ulong::BITS as usize;
     let mut mask: Vec<libc::c_ulong> = vec![0; BITS / WORD];
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::Machine;
 
-    /// In a separate thread, because binding applies to a thread.
+    /// This test uses a separate thread, because binding applies to a thread.
     #[test]
     fn this_thread_can_be_bound() {
         let one = std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! Shared code of this room's tests: a case to change, and a recorder in memory.
+//! Shared code of this crate's tests: a case to change, and a recorder in memory.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use host_run::{
     Silent,
 };
 
-/// Long enough for a worker on a busy machine.
+/// Time limit that is long enough for a worker on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns a quick case of a model and a plugin.
@@ -58,15 +58,15 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
     }
 }
 
-/// Returns a file whose name is its path, which [`Runner`] finds it by.
+/// Returns a file whose name is its path, by which [`Runner`] finds it.
 pub(crate) fn named(path: &Path) -> FileId {
     FileId { name: path.display().to_string(), sha256: String::new() }
 }
 
-/// Libraries of the backends that are cargo's, by their ids.
+/// Libraries of the backends that cargo built, by their ids.
 static LIBRARIES: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
 
-/// Returns the plugin in a library, which [`Runner`] finds again. One that is not cargo's is called by its path.
+/// Returns the plugin in a library, which [`Runner`] finds again. A library not built by cargo has its path as id.
 fn plugin_in(library: &Path) -> PluginIdentity {
     let stem = library.file_stem().and_then(|stem| stem.to_str());
     let id = match stem.and_then(|stem| stem.strip_prefix("libbackend_")) {
@@ -189,7 +189,7 @@ pub(crate) fn run(runner: &Runner, cases: Vec<CaseSpec>) -> (RunSummary, Memory)
     (summary, memory)
 }
 
-/// Runs one case that fails, and returns how, with its record.
+/// Runs one case that fails, and returns its failure and its record.
 #[track_caller]
 pub(crate) fn failure(runner: &Runner, case: CaseSpec) -> (Failure, CaseRecord, Memory) {
     let (summary, mut memory) = run(runner, vec![case]);

@@ -1,4 +1,4 @@
-//! Workers that do not do what a worker does.
+//! Workers that break the rules.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ impl Script {
         case("0", &self.path(), &self.path())
     }
 
-    /// Returns a case whose worker may be silent for a second, and measure for another.
+    /// Returns a case whose worker may be silent for one second, and measure for another.
     fn impatient(&self) -> CaseSpec {
         let mut case = self.case();
         case.measure.timeout_ns = 1_000_000_000;
@@ -280,7 +280,7 @@ fn a_worker_that_cannot_be_started_is_named() {
 
 #[test]
 fn a_worker_that_takes_too_much_memory_is_ended() {
-    // The shell doubles a string until it has far more than it may.
+    // The shell doubles a string until it is far above the limit.
     let script = "text=xxxxxxxxxxxxxxxx; while :; do text=$text$text; done";
     let script = Script::new(
         &format!("cat \"$folder/frames\"; {script}"),

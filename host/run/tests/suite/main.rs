@@ -1,4 +1,4 @@
-//! Running cases in workers, and workers that are not what they should be.
+//! Tests of running cases in workers, and of faulty workers.
 
 mod common;
 mod hostile;

@@ -1,7 +1,7 @@
-//! The real worker with real plugins, which work, fail and die.
+//! The real worker with real plugins that work, fail and die.
 //!
-//! Worker and plugins are those that `cargo xtask test` built and names in `TARE_BUILT`. Without it the first
-//! test that needs them builds them; what cannot be built fails the tests.
+//! Worker and plugins are those that `cargo xtask test` built and names in `TARE_BUILT`. Without it the first test
+//! that needs them builds them; if this fails, the tests fail.
 
 mod deeds;
 mod planted;
@@ -36,7 +36,7 @@ struct Built {
 }
 
 static BUILT: LazyLock<Built> = LazyLock::new(|| match std::env::var_os("TARE_BUILT") {
-    // Each test is a process of its own, and need not ask cargo whether all is built.
+    // Each test is a separate process, and need not check with cargo whether everything is built.
     Some(folder) => laid_out(Path::new(&folder)),
     None => build(),
 });
@@ -185,7 +185,7 @@ fn what_a_backend_offers_is_used() {
         fault(&[("fault-offers", offers), ("fault", "slow"), ("fault-milliseconds", "5")]);
     case.measure.minimum_duration_ns = 200_000_000;
     let conditions = finish(case).0.conditions;
-    // It says that it takes 40 W.
+    // It reports 40 W.
     let energy = conditions.energy.expect("it is told").device.expect("it is offered");
     assert_eq!(energy.domain, "fault:0");
     assert!(energy.seconds >= 0.2, "{energy:?}");
@@ -193,7 +193,7 @@ fn what_a_backend_offers_is_used() {
     assert!((30.0..50.0).contains(&watts), "{energy:?}");
     let memory = conditions.memory.expect("it is told");
     assert_eq!(memory.device_peak_bytes, Some(Ok(3 << 20)));
-    // It says that it copies half of the time.
+    // It reports that copies take half of the time.
     let stages = conditions.stages.expect("they are told").expect("the backend works");
     let inside = stages.inside_run.clone().expect("it is offered");
     assert!(inside.compute_ns >= 2_400_000.0, "{inside:?}");
@@ -215,7 +215,7 @@ fn a_device_is_looked_at_where_it_is_asked_for() {
     case.measure.device_sampling_ns = Some(10_000_000);
     let (report, recorded) = finish(case);
     let states = report.conditions.device_state.expect("it was asked for").expect("it is offered");
-    // One at the start at least, and no more than there are periods.
+    // At least one at the start, and at most one per period.
     assert!((2..=1000).contains(&states.readings), "{states:?}");
     assert_eq!(states.readings, report.device_states.len() as u64);
     assert_eq!(states.clock_hertz.map(|clock| clock.mean), Some(1e9));
@@ -223,7 +223,7 @@ fn a_device_is_looked_at_where_it_is_asked_for() {
     let heat = SlowedShare { by: SlowedBy::Heat, readings: states.readings };
     assert_eq!(states.slowed_by, Some(vec![heat]));
     assert!(report.warnings.iter().any(|warning| warning.kind() == WarningKind::Throttled));
-    // By the clock that queries are timed by.
+    // By the clock that times queries.
     let times: Vec<u64> = report.device_states.iter().map(|sample| sample.time_ns).collect();
     assert!(times.is_sorted());
     let queries = recorded.samples.iter().filter(|block| block.phase == SamplePhase::Measured);
@@ -291,7 +291,7 @@ fn a_run_that_returns_long_before_its_device_is_done_is_invalid() {
     let report = finish(fault(&options)).0;
     let reasons = report.verdict.expect("it is judged").reasons;
     let kinds: Vec<_> = reasons.iter().map(|reason| reason.kind()).collect();
-    // By what reading the outputs takes, and by the device's own clock.
+    // By the time to read the outputs, and by the device's own clock.
     let both = [InvalidKind::ReturnedEarly, InvalidKind::Unsynchronised];
     assert_eq!(kinds, both, "{reasons:?}");
     let reported = |warning: &host_record::Warning| {
@@ -324,7 +324,7 @@ fn operators_that_fell_back_are_a_warning_or_a_failure() {
     assert_eq!((fallback.operators, fallback.count()), (2, 1));
     assert_eq!(fallback.requested, ["FaultProvider"]);
     assert_eq!(fallback.elsewhere[0].provider, "OtherProvider");
-    // A backend without a profile is believed: it took the option.
+    // A backend without a profile is trusted: it accepted the option.
     let gap = finish(CaseSpec { placement: PlacementRule::Strict, ..null() }).0;
     let gap = gap.conditions.placement.expect("it was asked").expect_err("no extension");
     assert_eq!(gap, NotMeasured::NotOffered { extension: "tare/profile/1".into() }.into());
@@ -371,7 +371,7 @@ fn outputs_are_compared_with_the_references_before_timing() {
 fn outputs_that_go_wrong_while_a_case_is_timed_fail_it() {
     let folder = tempfile::tempdir().expect("a folder");
     for fault in ["zeros", "nan", "stale", "wrong"] {
-        // The first run and two of the check are right.
+        // The first run and two runs of the check are correct.
         let case = checked(&[("fault", fault), ("fault-after", "10")]);
         let (failure, ..) = failure(&keeping(&folder), case);
         let Failure::Differs { detail, .. } = failure else { panic!("{fault}: {failure}") };
@@ -402,7 +402,7 @@ fn outputs_that_are_not_the_references_fail_before_timing() {
 #[test]
 fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
     let folder = tempfile::tempdir().expect("a folder");
-    // The second try at it would fail: its library is gone.
+    // A second attempt would fail: its library is gone.
     let first = checked(&[]);
     let mut second = checked(&[]);
     second.id = "1".into();
@@ -487,7 +487,7 @@ fn threads_without_processors_are_told_and_others_are_not() {
     };
     fits(CaseSpec { threads: Some(1), ..null() });
 
-    // One processor for two threads, however many the machine has.
+    // One processor for two threads, regardless of the machine's number.
     let mut pinned = CaseSpec { threads: Some(1), ..null() };
     pinned.measure.pin = Pin::Auto;
     let scheduling = finish(pinned.clone()).0.conditions.scheduling.expect("it is told");
@@ -516,7 +516,7 @@ fn processors_that_others_keep_busy_are_reported() {
                 }
             });
         }
-        // The first run alone is long enough to see it.
+        // The first run alone is long enough to detect it.
         let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "500")]);
         case.threads = u32::try_from(processors).ok();
         case.measure.warm_up = WarmUp::Iterations(0);
@@ -760,14 +760,14 @@ fn queries_of_training_and_generation_have_marks() {
                 let marks = block.marks.as_ref().expect("marks");
                 assert_eq!(marks.phases, phases);
                 assert_eq!(marks.counts, vec![within; block.len()], "{mode}");
-                // That they lie within their queries is held where frames are read.
+                // The reader of frames checks that they lie within their queries.
                 assert_eq!(marks.queries().count(), block.len());
             }
         }
     }
     let (_, memory) = finish(null());
     assert!(memory.samples.iter().all(|block| block.marks.is_none()), "inference has none");
-    // A query that is several runs at once has no phases.
+    // A query of several runs has no phases.
     let mut offline = null();
     offline.key.mode = Mode::Training;
     offline.key.scenario = Scenario::Offline;
@@ -780,7 +780,7 @@ fn texts_and_what_is_not_a_tensor_are_no_numbers() {
     let (failure, ..) = failure(&runner(), fault(&[("fault-values", "texts")]));
     let message = failure.to_string();
     assert!(message.contains("`input` takes texts"), "{message}");
-    // What is given is a number, and what comes is not: it is timed, and nothing is made up of it.
+    // The input is a number and the output is not: it is timed, and no output is recorded.
     for values in ["sequence", "map"] {
         finish(fault(&[("fault-values", values)]));
     }
@@ -788,7 +788,7 @@ fn texts_and_what_is_not_a_tensor_are_no_numbers() {
 
 #[test]
 fn slow_queries_are_no_silence() {
-    // Each query is quick enough, and all together take twice the time-out.
+    // Each query is fast enough; together they take twice the time-out.
     let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", "200")]);
     case.measure.timeout_ns = 1_000_000_000;
     case.measure.maximum_duration_ns = 10_000_000;
@@ -806,7 +806,7 @@ fn a_leak_is_ended_at_the_limit() {
     case.measure.memory_limit_bytes = Some(256 << 20);
     case.measure.minimum_duration_ns = 60_000_000_000;
     case.measure.maximum_duration_ns = 60_000_000_000;
-    // Nobody should have to wait for it to fill the machine.
+    // The test must not wait until the machine is full.
     case.key.batch = 1;
     let (failure, record, _) = failure(&runner(), case);
     let Failure::OutOfMemory { limit_bytes, peak_bytes, .. } = failure else {
@@ -994,7 +994,7 @@ fn no_worker_outlives_its_host() {
         files: Box::new(files),
     };
     fs::write(&request, serde_json::to_vec(&hang).expect("a request is JSON")).expect("writing");
-    // The shell is the host; it says who its worker is, and is killed without notice.
+    // The shell is the host; it prints its worker's id, and is killed without notice.
     let mut host = Command::new("sh")
         .args(["-c", r#""$0" < "$1" > "$2" & echo $!; wait"#])
         .args([&BUILT.worker, &request, &folder.path().join("frames")])
@@ -1052,7 +1052,7 @@ fn a_server_is_asked_by_a_schedule_of_its_own() {
     assert!(schedule.is_sorted());
     let pace = report.pace.expect("an open loop has a pace");
     assert_eq!((pace.asked.get(), pace.unserved), (500.0, 0));
-    // The same seed gives the same arrivals, and warming up has others.
+    // The same seed gives the same arrivals; the warm-up has different ones.
     let gaps = |times: &[u64]| times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
     let (_, again) = finish(case);
     let other: Vec<u64> = measured(&again).iter().filter_map(|query| query.scheduled_ns).collect();
@@ -1074,7 +1074,7 @@ fn a_queue_that_grows_is_invalid_and_its_waits_are_in_the_latencies() {
     assert_eq!(invalid.count(), kinds.len(), "what is invalid is told with the warnings too");
     let queries = measured(&memory);
     let last = queries.last().expect("queries");
-    // The 40th query was due after 39 ms and had 39 others of 5 ms before it.
+    // The 40th query was due after 39 ms and had 39 queries of 5 ms before it.
     assert!(last.latency_ns > 100_000_000, "{last:?}");
 }
 
@@ -1126,12 +1126,12 @@ fn a_latency_over_its_limit_is_invalid() {
 fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     let mut case = null();
     case.measure.rules = Some(RuleSet::MlPerf);
-    // Their queries have one example.
+    // MLPerf's queries have one example.
     assert!(reasons(&finish(case.clone()).0).contains(&InvalidKind::AgainstRules));
     case.key.batch = 1;
     let (report, _) = finish(case.clone());
     assert_eq!(reasons(&report), [InvalidKind::TooShort, InvalidKind::TooFewQueries]);
-    // 64 queries are enough by the binomial bound, with one that may be over.
+    // 64 queries are enough by the binomial bound, with one allowed above the limit.
     case.measure.minimum_queries = 64;
     assert_eq!(reasons(&finish(case.clone()).0), [InvalidKind::TooShort]);
     case.key.scenario = Scenario::ConstantRate;
@@ -1139,7 +1139,7 @@ fn the_rules_of_mlperf_want_ten_minutes_and_count_queries() {
     assert!(reasons(&finish(case).0).contains(&InvalidKind::NoRules));
 }
 
-/// Returns a search of the highest rate of a device that takes so long, in milliseconds.
+/// Returns a search for the highest rate of a device with this time per query, in milliseconds.
 fn searched(milliseconds: &str, at_most_ns: u64, percentile: f64) -> CaseSpec {
     let mut case = fault(&[("fault", "slow"), ("fault-milliseconds", milliseconds)]);
     case.key.scenario = Scenario::ConstantRate;
@@ -1152,7 +1152,7 @@ fn searched(milliseconds: &str, at_most_ns: u64, percentile: f64) -> CaseSpec {
 
 #[test]
 fn the_highest_rate_is_searched_and_measured() {
-    // Far above the 2 ms that a query takes, so that only a queue can break it.
+    // Far above the 2 ms that a query takes, so that only a queue can exceed it.
     let mut case = searched("2", 40_000_000, 0.5);
     case.measure.warm_up = WarmUp::Iterations(5);
     case.measure.minimum_duration_ns = 30_000_000;
@@ -1160,7 +1160,7 @@ fn the_highest_rate_is_searched_and_measured() {
     let search = report.search.clone().expect("a search");
     for probe in &search.probes {
         let achieved = probe.achieved_per_second.expect("several queries ended");
-        // Queries that are kept up end as fast as they come, and none ends faster than a query takes.
+        // Without a queue, queries end as fast as they arrive, and none ends faster than a query takes.
         assert!(achieved < 700.0, "{probe:?}");
         assert!(probe.latency_ns.is_none() || achieved > 0.5 * probe.rate.get(), "{probe:?}");
         let late = probe.lateness.expect("an open loop has a generator");
@@ -1169,7 +1169,7 @@ fn the_highest_rate_is_searched_and_measured() {
     let searched = memory.samples.iter().filter(|block| block.phase == SamplePhase::Search);
     assert!(searched.count() > 0, "samples of the search are kept, and marked");
     if search.end == SearchEnd::GeneratorLate {
-        // A machine that is this busy ends the search, with what says so, and the case is not valid.
+        // On a machine that is this busy the search ends with this reason, and the case is invalid.
         let probe = search.probes.last().expect("a probe");
         assert!(probe.latency_ns.is_none(), "{probe:?}");
         assert!(probe.lateness.is_some_and(|late| late.p99_ns > 4_000_000), "{probe:?}");
@@ -1181,13 +1181,13 @@ fn the_highest_rate_is_searched_and_measured() {
     for probe in search.probes.iter().filter(|probe| Some(probe.rate) == search.rejected) {
         assert!(probe.rate.get() > accepted, "{search:?}");
     }
-    // No machine makes the 2 ms shorter.
+    // The 2 ms are the same on every machine.
     assert!(accepted < 700.0, "{search:?}");
     let asked = report.pace.expect("an open loop").asked.get();
     assert_eq!(asked, accepted, "the case is measured at the rate that was found");
 }
 
-/// A hundred queries of 20 ms have no room in a tenth of a second at any rate that they could come at.
+/// A hundred queries of 20 ms do not fit into a tenth of a second at any rate.
 #[test]
 fn a_search_that_the_maximum_has_no_room_for_is_reported() {
     let mut case = searched("20", 30_000_000, 0.99);
@@ -1197,7 +1197,7 @@ fn a_search_that_the_maximum_has_no_room_for_is_reported() {
     let search = report.search.clone().expect("a search");
     assert_eq!((search.end, search.accepted), (SearchEnd::LimitedByDuration, None), "{search:?}");
     assert_eq!(search.rejected.map(Rate::get), Some(1000.0));
-    // 20 ms each, and none begins once the maximum is over.
+    // Each takes 20 ms, and none begins after the maximum.
     assert!(search.probes.iter().all(|probe| probe.queries <= 10), "{search:?}");
     assert_eq!(search.probes.len(), 2);
     let reasons = report.verdict.expect("a verdict").reasons;

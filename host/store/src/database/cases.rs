@@ -1,10 +1,10 @@
 /*!
 The columns of `benchmark_cases`, in one table.
 
-They are the store's own, those of the axes of the matrix and those of the measured quantities; the last
-two are declared in `host-record`. The schema, the import, the view `cases` and the tables of the reference
-page are made from this list, so a new axis or quantity needs no line here and no migration: a column that
-a database file lacks is added when it is opened.
+They are the store's own columns, the axes of the matrix and the measured quantities; the last two are declared in
+`host-record`. The schema, the import, the view `cases` and the tables of the reference page are made from this list,
+so a new axis or quantity needs no line here and no migration: a column that a database file lacks is added when it is
+opened.
 */
 
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use host_record::{
 
 pub(crate) const TABLE: &str = "benchmark_cases";
 
-/// A case with what its record does not have.
+/// A case with facts that its record lacks.
 pub(super) struct CaseRow<'a> {
     pub(super) run_id: &'a str,
     pub(super) record: &'a CaseRecord,
@@ -201,8 +201,8 @@ pub(super) fn lacking(connection: &Connection) -> duckdb::Result<Vec<(String, &'
     Ok(lacks.map(|(name, sql_type, _)| (name, sql_type)).collect())
 }
 
-/// Adds the columns that the table lacks. Its runs are then imported again the next time, since
-/// their folders may say what the columns are about.
+/// Adds the columns that the table lacks. Its runs are then imported again, since their folders may have values for
+/// these columns.
 pub(super) fn complete(connection: &mut Connection) -> duckdb::Result<()> {
     let lacking = lacking(connection)?;
     if lacking.is_empty() {
@@ -216,7 +216,7 @@ pub(super) fn complete(connection: &mut Connection) -> duckdb::Result<()> {
     step.commit()
 }
 
-/// Returns the statement that makes the view `cases`.
+/// Returns the statement that creates the view `cases`.
 pub(crate) fn view() -> String {
     let shown: Vec<String> =
         columns().into_iter().filter(|(.., is_shown)| *is_shown).map(|(name, ..)| name).collect();

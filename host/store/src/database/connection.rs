@@ -1,9 +1,9 @@
 /*!
 Opening DuckDB, and keeping it within bounds.
 
-No connection fetches or loads extensions. A connection that runs a user's query is also cut off
-from every file but the samples that it may read, cannot change its settings, and runs `SELECT`
-only: a read-only database would still let `COPY … TO` overwrite a run's files.
+No connection fetches or loads extensions. A connection that runs a user's query can also read no file except the
+samples, cannot change its settings, and runs only `SELECT`: a read-only database would still let `COPY … TO`
+overwrite a run's files.
 */
 
 use std::collections::BTreeSet;
@@ -41,25 +41,25 @@ pub struct Answer {
     pub reads_samples: bool,
 }
 
-/// Returns the place of a database file's log.
+/// Returns the path of a database file's log.
 pub(super) fn write_ahead_log(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".wal");
     name.into()
 }
 
-/// Opens a database file, waiting for others to be done with it for as long as patience lasts.
+/// Opens a database file, and waits for other processes for at most `patience`.
 pub(super) fn connect(
     path: &Path,
     access: AccessMode,
     patience: Duration,
 ) -> Result<Connection, StoreError> {
-    // DuckDB takes what follows for an address's query, and puts its log elsewhere.
+    // DuckDB takes the rest for the query of a URL, and puts its log elsewhere.
     if path.to_string_lossy().contains('?') {
         let detail = format!("DuckDB takes no path with a question mark: `{}`", path.display());
         return Err(StoreError::Database { action: "open the database", detail });
     }
-    // A results folder from a stranger must not lead DuckDB to another file.
+    // An untrusted results folder must not lead DuckDB to another file.
     refuse_link(path)?;
     refuse_link(&write_ahead_log(path))?;
     let deadline = Instant::now() + patience;
@@ -77,10 +77,10 @@ pub(super) fn connect(
     }
 }
 
-/// Refuses a file that is shorter than the blocks in use. DuckDB opens one whose lost blocks it does not
-/// need yet; it may have free blocks beyond the end of the file, so those do not count.
+/// Refuses a file that is shorter than the blocks in use. DuckDB opens such a file if it does not need the lost
+/// blocks yet. It may have free blocks beyond the end of the file, so those do not count.
 fn check_complete(connection: Connection, path: &Path) -> Result<Connection, StoreError> {
-    /// DuckDB's main header and its two database headers, of 4 KiB each, lie before the blocks.
+    /// Size of DuckDB's main header and two database headers, of 4 KiB each, which precede the blocks.
     const HEADERS_BYTES: u64 = 3 * 4096;
     let blocks_bytes: u64 = connection
         .query_row(
@@ -99,7 +99,7 @@ fn check_complete(connection: Connection, path: &Path) -> Result<Connection, Sto
     Ok(connection)
 }
 
-/// Tells apart what DuckDB says about a database file.
+/// Distinguishes DuckDB's errors about a database file.
 pub(super) fn failed(
     path: &Path,
     action: &'static str,
@@ -110,7 +110,7 @@ pub(super) fn failed(
     }
 }
 
-/// Turns DuckDB's words about a file into the typed error that they stand for.
+/// Turns DuckDB's error about a file into a typed error.
 pub(super) fn located(error: StoreError, path: &Path) -> StoreError {
     let StoreError::Database { action, detail } = error else { return error };
     let contains = |words: &[&str]| words.iter().any(|words| detail.contains(words));
@@ -170,9 +170,9 @@ pub(crate) fn pattern_literal(folder: &Path, rest: &str) -> String {
     literal(&format!("{}/{rest}", escaped(folder)))
 }
 
-/// Cuts the connection off from all files except those in `folder`, for good.
+/// Permanently restricts the connection to the files in `folder`.
 pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), StoreError> {
-    // Patterns are checked as text before the files that they match are.
+    // Patterns are checked as text before the matching files.
     let name = literal(&format!("{}/", folder.to_string_lossy()));
     let pattern = literal(&format!("{}/", escaped(folder)));
     connection
@@ -183,8 +183,8 @@ pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), Stor
         .map_err(StoreError::database("confine the database"))
 }
 
-/// Runs a query that a user wrote. It must be a `SELECT`, or one of the statements that DuckDB
-/// takes for one: `FROM`, `VALUES`, `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
+/// Runs a user's query. It must be a `SELECT`, or one of the statements that DuckDB treats as one: `FROM`, `VALUES`,
+/// `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
 pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, StoreError> {
     let parsed = parse(connection, sql)?;
     let (table, nested) = answer(connection, sql)
@@ -192,7 +192,7 @@ pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, S
     Ok(Answer { table, nested, reads_samples: names_table(&parsed, SAMPLES_VIEW) })
 }
 
-/// Parses a query that a user wrote, with DuckDB's own parser, and returns the statement's tree.
+/// Parses a user's query with DuckDB's own parser, and returns the statement's tree.
 ///
 /// # Errors
 ///
@@ -213,8 +213,8 @@ pub(crate) fn names_table(parsed: &Json, table: &str) -> bool {
     has_text(parsed, &|text| text.trim_matches('"').eq_ignore_ascii_case(table))
 }
 
-/// Returns whether a statement's tree asks which tables there are: `SHOW`, `DESCRIBE`, the information schema,
-/// or DuckDB's functions about itself.
+/// Returns whether a statement's tree asks which tables exist: `SHOW`, `DESCRIBE`, the information schema, or
+/// DuckDB's functions about itself.
 pub(crate) fn lists_tables(parsed: &Json) -> bool {
     has_text(parsed, &|text| {
         let text = text.to_ascii_lowercase();
@@ -232,7 +232,7 @@ fn has_text(parsed: &Json, is_it: &impl Fn(&str) -> bool) -> bool {
     }
 }
 
-/// Returns why `json_serialize_sql` refuses a text, in words for its author.
+/// Returns why `json_serialize_sql` refuses a text, as a message for its author.
 fn refusal(parsed: &Json, sql: &str) -> Option<String> {
     let text = |name: &str| parsed.get(name).and_then(Json::as_str);
     if parsed.get("error").and_then(Json::as_bool) != Some(true) {
@@ -260,7 +260,7 @@ fn refusal(parsed: &Json, sql: &str) -> Option<String> {
     })
 }
 
-/// Runs a query of ours.
+/// Runs one of this crate's queries.
 pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table> {
     Ok(answer(connection, sql)?.0)
 }
@@ -368,7 +368,7 @@ fn json(value: Value) -> Json {
         Value::Interval { months, days, nanos } => {
             format!("{months} months {days} days {} s", nanos as f64 / 1e9).into()
         }
-        // Decimals, and types that later versions of the crate may add.
+        // These are decimals, and types that later versions of the crate may add.
         other => decimal(&other),
     }
 }

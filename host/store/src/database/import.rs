@@ -1,4 +1,4 @@
-//! From a run folder to rows.
+//! Import of a run folder into rows.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -78,9 +78,8 @@ const RECOMMENDATION: &[&str] = &[
     "attributes",
 ];
 
-/// Replaces a run's rows in the database with the contents of its folder, in one transaction. The
-/// inspection comes first, so that later additions are seen as a change the next time.
-/// Returns the number of cases and of results.
+/// Replaces a run's rows in the database with the contents of its folder, in one transaction. The inspection comes
+/// first, so that the next import detects later additions as a change. Returns the number of cases and of results.
 pub(crate) fn import(
     connection: &mut Connection,
     folder: &RunFolder,
@@ -121,7 +120,7 @@ pub(crate) fn import(
             };
             let samples = match folder.samples(&record) {
                 _ if without_samples.contains(&*record.case_id) => Vec::new(),
-                // Files of a failed case are evidence, and not promised.
+                // A failed case need not have files.
                 Err(StoreError::Parquet { .. }) if !is_finished(&record) => Vec::new(),
                 samples => samples?,
             };
@@ -151,7 +150,7 @@ pub(crate) fn import(
     let results = folder.results()?;
     {
         let mut rows = appender("benchmark_plugins", PLUGIN)?;
-        // Later values came from plugins that the run did not know.
+        // Later values may come from plugins that the run did not use.
         let mut plugins = folder.header().plugins.clone();
         for record in &results {
             let identity = record.plugin.clone();
@@ -238,7 +237,7 @@ fn is_finished(record: &CaseRecord) -> bool {
     matches!(record.outcome, Outcome::Finished(_))
 }
 
-/// Places in the plan of the cases that it knew to be gaps; their records have no specification.
+/// Returns the plan's positions of known gaps, whose records have no specification.
 fn planned_gaps(folder: &RunFolder) -> Result<HashMap<String, u64>, StoreError> {
     let mut gaps = HashMap::new();
     for line in folder.plan()? {
@@ -342,13 +341,12 @@ fn import_recommendations(mut rows: Appender<'_>, folder: &RunFolder) -> Result<
     rows.flush().map_err(failed())
 }
 
-/// Returns the facts about the machine, a name and a value each; no value if it does not report
-/// one.
+/// Returns the facts about the machine by name; `None` for a fact that it does not report.
 fn facts(environment: Environment) -> BTreeMap<String, Option<String>> {
     let mut facts = BTreeMap::new();
     let mut json = serde_json::to_value(environment).unwrap_or_default();
     if let Some(object) = json.as_object_mut() {
-        // The repository's, and not the machine's.
+        // The commit belongs to the repository, and not to the machine.
         object.remove("git-commit");
         object.remove("git-dirty");
     }

@@ -1,10 +1,10 @@
 /*!
-The DuckDB file beside the run folders: an index over them, for questions across runs.
+The DuckDB file beside the run folders: an index for queries across runs.
 
-DuckDB lets one process write, or several read, and never both. So the file is open only for the
-duration of an import or a query, and nothing depends on its being free: a run is complete in its
-folder, and [`Database::sync`] can import it at any later time. An import deletes the run's rows and
-inserts them again in one transaction, so it can be repeated and interrupted at will.
+DuckDB lets one process write, or several read, and never both. So the file is open only for the duration of an import
+or a query, and nothing requires it to be free: a run is complete in its folder, and [`Database::sync`] can import it
+at any later time. An import deletes the run's rows and inserts them again in one transaction, so it can be repeated
+and interrupted at will.
 */
 
 mod cases;
@@ -50,7 +50,7 @@ pub struct Database {
 pub enum Synced {
     /// The database was up to date.
     Unchanged,
-    /// The run was brought in.
+    /// The run was imported.
     Imported {
         /// Rows of `benchmark_cases`.
         cases: u64,
@@ -64,7 +64,7 @@ pub enum Synced {
 pub struct SyncReport {
     /// The run's folder, and the result. A run that cannot be read does not affect others.
     pub runs: Vec<(PathBuf, Result<Synced, StoreError>)>,
-    /// Runs that the database had and whose folder is gone: their ids. It no longer has them.
+    /// Ids of runs that were dropped from the database because their folders are gone.
     pub dropped: Vec<String>,
     /// Flaws of runs that could be read.
     pub flaws: Vec<Flaw>,
@@ -74,7 +74,7 @@ pub struct SyncReport {
 
 impl Database {
     /// Opens the database of a results folder for writing, creates it if there is none, and updates
-    /// its schema. If another process has it open, waits at most for `patience`.
+    /// its schema. If another process has it open, waits for at most `patience`.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Database {
         let mut connection = connect(&path, AccessMode::ReadWrite, patience)?;
         migrate(&mut connection, &path, MIGRATIONS)?;
         complete(&mut connection, &path)?;
-        // Relative names in views are looked up here.
+        // Relative names in views refer to this folder.
         let search = path_literal(results.path());
         connection
             .execute_batch(&format!("SET file_search_path = {search}"))
@@ -186,7 +186,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// If DuckDB cannot.
+    /// If DuckDB fails.
     pub fn close(self) -> Result<(), StoreError> {
         let Self { connection, path, .. } = self;
         connection.execute_batch("CHECKPOINT").map_err(failed(&path, "write the database"))?;
@@ -222,7 +222,7 @@ impl Database {
             Self::open(&results, patience)?.close()?;
             connection = connect(&path, AccessMode::ReadOnly, patience)?;
         }
-        // The stored view has relative names, which a confined connection may not follow.
+        // The stored view has relative names, which a confined connection must not follow.
         let raw = raw_view(results.path(), has_files(&results, "samples")?);
         let made =
             connection.execute_batch(&format!("CREATE TEMP VIEW raw_benchmark_data AS {raw}"));
@@ -249,8 +249,8 @@ impl Database {
         user_query(&connection, sql)
     }
 
-    /// Rebuilds the database from the run folders, beside the old file, and replaces that. The old
-    /// file may be damaged, but not in use.
+    /// Rebuilds the database from the run folders beside the old file, and then replaces it. The old file may be
+    /// damaged, but not in use.
     ///
     /// # Errors
     ///
@@ -277,8 +277,8 @@ impl Database {
         Ok(report)
     }
 
-    /// Updates `raw_benchmark_data`: DuckDB refuses a view over no files, so while
-    /// there are none it is an empty one of the same columns.
+    /// Updates `raw_benchmark_data`. DuckDB refuses a view over no files, so without files it is an empty view with
+    /// the same columns.
     fn refresh_raw_view(&self) -> Result<(), StoreError> {
         let has_samples = has_files(&self.results, "samples")?;
         let stored: Option<String> = self
@@ -292,8 +292,8 @@ impl Database {
         if stored.is_some_and(|sql| sql.contains("read_parquet") == has_samples) {
             return Ok(());
         }
-        // Relative names, so that the folder can be moved; but DuckDB's list of places to look in
-        // cannot name every folder.
+        // Names are relative, so that the folder can be moved; but DuckDB's search path cannot contain every folder
+        // name.
         let place = self.results.path().to_string_lossy();
         let named = !place.contains([',', '*', '?', '[', ']']);
         let raw = raw_view(if named { Path::new("") } else { self.results.path() }, has_samples);
@@ -301,8 +301,8 @@ impl Database {
             .connection
             .execute_batch(&format!("CREATE OR REPLACE VIEW raw_benchmark_data AS {raw}"));
         match made.map_err(failed(&self.path, "write the database")) {
-            // DuckDB looks into a file of samples, which may be damaged. That must not hinder an
-            // import; the view is made when a later one finds the file mended or gone.
+            // DuckDB reads a file of samples, which may be damaged. This must not prevent an import; a later import
+            // creates the view when the file is repaired or gone.
             Err(StoreError::Database { detail, .. }) if has_samples => {
                 tracing::debug!(detail, "the view over the samples is left as it is");
                 Ok(())
@@ -320,11 +320,11 @@ fn raw_view(results: &Path, has_samples: bool) -> String {
     } else {
         pattern_literal(results, "runs/*/samples/*.parquet")
     };
-    // The columns of a view that is kept must stay what they are, whichever files come later.
+    // The columns of a stored view must not change with later files.
     samples_view("parse_path(filename)[-3]", &files, has_samples, "")
 }
 
-/// Further columns of [`samples_view`]: those of marks, if files have them.
+/// Additional columns of [`samples_view`] for marks, if files have them.
 pub(crate) const COLUMNS_OF_MARKS: &str =
     ", * EXCLUDE (phase, start_ns, latency_ns, items, scheduled_ns, lane, filename)";
 
@@ -348,7 +348,7 @@ pub(crate) fn samples_view(run_id: &str, files: &str, has_samples: bool, further
     )
 }
 
-/// Creates a view over files.
+/// Function that returns a view over files.
 type MakeView = fn(Option<&str>) -> String;
 
 /// Views over files that are created if a query names them, or asks which tables exist: their names and the
@@ -422,7 +422,7 @@ pub(crate) fn has_parquet(folder: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Returns the results folder by its true name, created if need be: DuckDB compares paths as text.
+/// Returns the results folder with links resolved, and creates it if needed: DuckDB compares paths as text.
 fn existing(results: &ResultsFolder) -> Result<ResultsFolder, StoreError> {
     let path = results.path();
     fs::create_dir_all(path).map_err(StoreError::io("create", path))?;

@@ -7,7 +7,7 @@ use duckdb::Connection;
 use super::connection::failed;
 use crate::error::StoreError;
 
-/// Step from the version before to this one.
+/// A step from the previous version to this one.
 pub(crate) struct Migration {
     pub(crate) version: u32,
     pub(crate) sql: &'static str,
@@ -38,7 +38,7 @@ pub(crate) fn version(connection: &Connection, path: &Path) -> Result<u32, Store
     }
 }
 
-/// Migrates a database to the newest version, each step in a transaction of its own.
+/// Migrates a database to the newest version, each step in its own transaction.
 pub(crate) fn migrate(
     connection: &mut Connection,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Old databases with this host, and newer ones.
+//! Older and newer databases with this host.
 
 use std::time::Duration;
 
@@ -40,10 +40,10 @@ fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
     connection
         .execute_batch("INSERT INTO benchmark_warnings VALUES ('r', 'c', 0, 'drift', '{}')")
         .expect("a row");
-    // The newest schema of this host takes it.
+    // This host's newest schema accepts it.
     migrate(&mut connection, &path, MIGRATIONS).expect("the newest version");
 
-    // And so would the ones to come: each step is applied once, in order, all or nothing.
+    // Future migrations behave the same: each step is applied once, in order, completely or not at all.
     let version = newest(MIGRATIONS);
     let next = |version, sql| Migration { version, sql };
     let later = [
@@ -60,7 +60,7 @@ fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
     assert_eq!(more, None, "the broken step left nothing behind");
     connection.close().map_err(|(_, error)| error).expect("a closed database");
 
-    // This host meets the database of that newer one.
+    // This host opens the database of that newer host.
     let results = ResultsFolder::new(folder.path());
     for error in [
         Database::open(&results, Duration::ZERO).err().expect("a newer database"),
@@ -74,7 +74,7 @@ fn a_database_of_version_1_goes_up_step_by_step_and_keeps_its_rows() {
     }
 }
 
-/// A host with another axis or quantity adds its column, and imports the runs again.
+/// A host with a new axis or quantity adds its column, and imports the runs again.
 #[test]
 fn a_column_that_a_database_lacks_is_added_and_its_runs_are_read_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");

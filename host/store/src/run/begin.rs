@@ -1,4 +1,4 @@
-//! Beginning a run, and going on with one.
+//! Starting and continuing a run.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,8 +19,7 @@ impl RunFolder {
     ///
     /// # Errors
     ///
-    /// If the file system refuses, or the folder's name is not UTF-8. Nothing is then left of
-    /// the run.
+    /// If the file system refuses, or the folder's name is not UTF-8. Nothing of the run is then left.
     pub fn create(results: &Path, run: NewRun) -> Result<RunWriter, StoreError> {
         let place = std::path::absolute(results).map_err(StoreError::io("find", results))?;
         if place.to_str().is_none() {
@@ -48,8 +47,8 @@ impl RunFolder {
         let root = layout.root.clone();
         let made = Self { layout, header, ended: None }.fill(&runs, &run.manifest_text);
         if made.is_err() {
-            // Nobody has seen it, and half a run would be in everybody's way. Where even that
-            // fails, a list of runs names what is left.
+            // It was not visible yet, and a partial run would be in the way. If this fails too, the list of runs
+            // shows the leftover.
             drop(fs::remove_dir_all(root));
         }
         made
@@ -76,9 +75,8 @@ impl RunFolder {
         RunWriter::lock(Self::open(path)?)
     }
 
-    /// Opens a run folder for writing, to continue an interrupted run: takes the lock,
-    /// cuts torn lines off, and drops files of a case that was never recorded.
-    /// [`RunWriter::is_recorded`] says which cases are done.
+    /// Opens a run folder for writing, to continue an interrupted run: takes the lock, cuts off torn lines, and drops
+    /// files of a case that was never recorded. [`RunWriter::is_recorded`] tells which cases are done.
     ///
     /// # Errors
     ///
@@ -91,8 +89,7 @@ impl RunFolder {
     }
 }
 
-/// Takes a name that no run has yet. Making the folder is what takes it, so two hosts that start
-/// at once cannot take the same.
+/// Claims an unused name by creating the folder, so two hosts that start at once cannot claim the same one.
 fn claim(
     runs: &Path,
     started: jiff::Timestamp,

@@ -1,4 +1,4 @@
-//! Quantities of a case as columns of metrics, and why one is missing.
+//! Quantities of a case as columns of metrics, and reasons for missing ones.
 
 use host_record::{CaseRecord, ColumnData, Quantity, Source};
 

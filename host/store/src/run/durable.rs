@@ -1,4 +1,4 @@
-//! Writing files and folders so that they are there whole or not at all, also after a crash.
+//! Writing files and folders so that they are complete or absent, also after a crash.
 
 use std::fs;
 use std::io::Write;
@@ -14,10 +14,10 @@ pub(crate) fn partial(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Puts a complete `.partial` file on stable storage and in its place.
+/// Puts a complete `.partial` file on stable storage and renames it.
 pub(crate) fn settle(path: &Path) -> Result<(), StoreError> {
     let beside = partial(path);
-    // For writing, since Windows flushes no file that is open for reading.
+    // The file is opened for writing, since Windows does not flush files opened for reading.
     fs::OpenOptions::new()
         .write(true)
         .open(&beside)
@@ -37,7 +37,7 @@ pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError
     settle(path)
 }
 
-/// Writes a value as JSON, whole or not at all.
+/// Writes a value as JSON, so that the file is complete or absent.
 pub(super) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), StoreError> {
     let mut text = serde_json::to_string_pretty(value)
         .map_err(|error| StoreError::io("write", path)(error.into()))?;
@@ -45,7 +45,7 @@ pub(super) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(
     write_whole(path, text.as_bytes())
 }
 
-/// Makes a folder of a run folder, durably; it may exist.
+/// Creates a folder in a run folder durably; it may exist.
 pub(crate) fn make_folder(path: &Path) -> Result<(), StoreError> {
     match fs::create_dir(path) {
         Ok(()) => {

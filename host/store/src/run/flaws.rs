@@ -1,9 +1,8 @@
 /*!
 Flaws of a run folder that can still be read.
 
-The journal lists the files of each case, and their lengths. Code that shows or exports a
-run checks that this still holds; otherwise a missing file would be a table with fewer
-rows and no message about it.
+The journal lists the files of each case, and their lengths. Code that shows or exports a run checks this; otherwise a
+missing file would result in a table with fewer rows and no message.
 */
 
 use std::fmt::{self, Write as _};
@@ -24,12 +23,12 @@ use super::lost::{CaseFile, Loss, LostFile};
 use super::samples::SampleReader;
 use crate::error::StoreError;
 
-/// A flaw that a reader of a run must know, though the run can be read.
+/// A flaw of a readable run that its reader must know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flaw {
     /// A finished case no longer has a file.
     LostFile(Box<LostFile>),
-    /// A file's last line was cut short.
+    /// A file's last line was truncated.
     TornLine(TornLine),
 }
 
@@ -87,7 +86,7 @@ impl Line for Entry {
 pub(crate) struct Inspection {
     /// Files that are lost, in the order of the journal.
     pub(crate) lost: Vec<LostFile>,
-    /// Tells whether the folder has changed since it was imported.
+    /// Value that changes with the folder's contents, to detect changes since an import.
     pub(crate) fingerprint: String,
 }
 
@@ -129,11 +128,11 @@ impl RunFolder {
         Ok(torn.chain(lost.into_iter().map(|lost| Flaw::LostFile(Box::new(lost)))).collect())
     }
 
-    /// Looks at the journal and at each file that it names.
+    /// Inspects the journal and each file that it names.
     pub(crate) fn inspect(&self) -> Result<Inspection, StoreError> {
         let layout = &self.layout;
         let mut fingerprint = String::new();
-        // Before the lines are read: what is appended meanwhile will be seen as a change.
+        // This happens before the lines are read, so later additions count as a change.
         for path in
             [layout.journal(), layout.results(), layout.recommendations(), layout.finished()]
         {
@@ -147,7 +146,7 @@ impl RunFolder {
         let (mut lost, mut digest) = (Vec::new(), Sha256::new());
         for entry in Lines::<Entry>::open(layout.journal())? {
             let entry = entry?;
-            // A case that is measured again can leave all lengths as they were.
+            // A case that is measured again may leave all lengths unchanged.
             digest.update(format!("{} {}\n", entry.case_id, entry.started_at));
             if entry.outcome.outcome != "finished" {
                 continue;
@@ -171,7 +170,7 @@ impl RunFolder {
 fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
     let recorded = match recorded {
         Some(files) => Some(files.length(file)?),
-        // Hosts that did not write down the files: what was measured has samples at any rate.
+        // Older hosts did not record the files; a measured case always has samples.
         None if file == CaseFile::Samples => None,
         None if !path.exists() => return None,
         None => None,

@@ -27,7 +27,7 @@ use crate::error::StoreError;
 pub struct RunFolder {
     pub(crate) layout: Layout,
     pub(super) header: RunHeader,
-    /// End of a run whose reports are being written, so that they can tell it.
+    /// End of a run whose reports are being written, so that they can show it.
     pub(crate) ended: Option<RunFinished>,
 }
 
@@ -36,7 +36,7 @@ impl RunFolder {
     ///
     /// # Errors
     ///
-    /// If there is none, it cannot be read, or a newer host wrote it.
+    /// If it does not exist, cannot be read, or was written by a newer host.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let layout = Layout { root: path.to_owned() };
         refuse_links(&layout.root)?;
@@ -48,7 +48,7 @@ impl RunFolder {
         Ok(Self { layout, header, ended: None })
     }
 
-    /// Returns the facts known when the run began.
+    /// Returns the facts known at the start of the run.
     #[must_use]
     pub fn header(&self) -> &RunHeader {
         &self.header
@@ -94,7 +94,7 @@ impl RunFolder {
         Ok(text)
     }
 
-    /// Returns when and how the run ended; `None` while it goes on, and if it was interrupted.
+    /// Returns when and how the run ended; `None` if it is running or was interrupted.
     ///
     /// # Errors
     ///
@@ -103,8 +103,8 @@ impl RunFolder {
         read_json(&self.layout.finished(), |finished: &RunFinished| finished.record_version)
     }
 
-    /// Returns the end of the run for views: as [`RunFolder::finished`], or as it will be once the reports are
-    /// written.
+    /// Returns the end of the run for views: as [`RunFolder::finished`], or the end that will be recorded once the
+    /// reports are written.
     pub(crate) fn end(&self) -> Result<Option<RunFinished>, StoreError> {
         match &self.ended {
             Some(ended) => Ok(Some(ended.clone())),
@@ -116,7 +116,7 @@ impl RunFolder {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read; each line for itself.
+    /// If the file cannot be read; each line has its own error.
     pub fn plan(
         &self,
     ) -> Result<impl Iterator<Item = Result<PlanLine, StoreError>> + use<>, StoreError> {
@@ -155,9 +155,8 @@ impl RunFolder {
         })
     }
 
-    /// Returns a case's columns by name, as metric plugins read them: of measured queries, unless the
-    /// name says that they are the warm-up's. Names without a column in the case are left out, and a
-    /// case that did not finish has none.
+    /// Returns a case's columns by name, as metric plugins read them: of measured queries, unless the name begins
+    /// with `warm-up`. Names without a column in the case are left out, and a case that did not finish has none.
     ///
     /// # Errors
     ///
@@ -226,7 +225,7 @@ impl RunFolder {
                 reports.map(|report| report.pace.as_ref().and_then(rate)).collect();
             rates.map(|rates| (1, ColumnData::F64(rates)))
         };
-        // Of several processes, the first one's: what comes before what is another process's.
+        // If there are several processes, the warm-up is the first one's.
         let warm_up = |column| {
             let first = samples.first();
             let values = first.map(|samples| samples.read_warm_up(column)).transpose()?;
@@ -278,7 +277,7 @@ impl RunFolder {
     pub(crate) fn samples(&self, record: &CaseRecord) -> Result<Vec<SampleReader>, StoreError> {
         let processes = 1 + record.further.len() as u32;
         let open = |process| {
-            // A record of several processes is the first's; any other is its own.
+            // A record of several processes is stored under the first one's number.
             let process = if processes > 1 { process } else { record.process };
             SampleReader::open(&self.layout.samples(&part(&record.case_id, process))).transpose()
         };
@@ -317,14 +316,14 @@ fn mark_columns(samples: &[SampleReader], asked: &str) -> Result<Vec<Column>, St
             .zip(durations_ns)
             .map(|(phase, durations)| column(format!("phase.{phase}"), "ns", durations))
             .collect(),
-        // Queries without a single one have none that could be counted.
+        // If no query has any, there is nothing to count.
         _ if within_ns.is_empty() => Vec::new(),
         column::TOKENS => vec![column(asked.into(), "1", counts)],
         _ => vec![column(asked.into(), "ns", within_ns)],
     })
 }
 
-/// Coordinates of a case by name, and the confidence that the manifest asks for.
+/// Returns the coordinates of a case by name, and the confidence that the manifest asks for.
 fn attributes(record: &CaseRecord) -> BTreeMap<String, String> {
     let coordinate = |axis: &Axis| Some((axis.name().to_owned(), axis.value(&record.key)?));
     let mut attributes: BTreeMap<String, String> =

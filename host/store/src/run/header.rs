@@ -1,4 +1,4 @@
-//! A run folder's description of itself, apart from the cases.
+//! A run folder's description of itself, without the cases.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Facts that the host knows about a run before its first case.
 #[derive(Debug, Clone)]
 pub struct NewRun {
-    /// The experiment's name, as the manifest gives it.
+    /// The experiment's name in the manifest.
     pub experiment: String,
     /// The experiment's description; may be empty.
     pub description: String,
@@ -29,7 +29,7 @@ pub struct NewRun {
     pub environment: Environment,
 }
 
-/// A program of ours that takes part in a run: the host and its worker.
+/// A program of this tool that takes part in a run: the host or its worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Program {
@@ -74,19 +74,18 @@ impl PluginRole {
 pub struct RunPlugin {
     /// Its role.
     pub role: PluginRole,
-    /// Which it is.
+    /// Its identity.
     #[serde(flatten)]
     pub identity: PluginIdentity,
     /// The backend's runtime; `None` if it uses none, or finds one itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<RuntimeIdentity>,
-    /// Folder or file of the plugin beside the executable that this one was used instead of; `None` if it
-    /// hid none.
+    /// Folder or file of the plugin beside the executable that this one hides; `None` if it hides none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hides: Option<String>,
 }
 
-/// `run.json`: what was known when the run began. Written once.
+/// `run.json`: facts known at the start of the run. Written once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RunHeader {
@@ -111,7 +110,7 @@ pub struct RunHeader {
     pub manifest_sha256: String,
     /// Every plugin that takes part.
     pub plugins: Vec<RunPlugin>,
-    /// The programs that take part; none in a folder from before they were kept.
+    /// The programs that take part; empty in folders of older hosts.
     #[serde(default)]
     pub programs: Vec<Program>,
     /// The machine, and the git commit of the user's repository.
@@ -128,9 +127,9 @@ fn lossy<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::E
 pub struct Counts {
     /// Measured to the end.
     pub finished: u64,
-    /// Started, and did not finish.
+    /// Started but not finished.
     pub failed: u64,
-    /// Could not be started.
+    /// Not started.
     pub gaps: u64,
 }
 
@@ -164,8 +163,8 @@ pub struct RunFinished {
 
 /// A line of `plan.jsonl`: one planned case, or a gap.
 ///
-/// The whole [`CaseSpec`] of a measured case is in the journal. The plan keeps what a reader needs
-/// to see what was not reached, since a plan can have a million lines.
+/// The whole [`CaseSpec`] of a measured case is in the journal. The plan keeps only what a reader needs to see which
+/// cases were not reached, since a plan can have a million lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PlanLine {
@@ -186,10 +185,10 @@ impl From<&CaseSpec> for PlanLine {
     }
 }
 
-/// A line of `results.jsonl`: what one metric plugin, with one set of options, says of one case.
+/// A line of `results.jsonl`: the answer of one metric plugin with one set of options for one case.
 ///
-/// A later line for the same case, plugin id and options takes the place of an earlier one, so
-/// metrics can be recomputed at any time.
+/// A later line for the same case, plugin id and options replaces an earlier one, so metrics can be recomputed at any
+/// time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ResultRecord {
@@ -235,9 +234,9 @@ impl ResultRecord {
     }
 }
 
-/// A line of `recommendations.jsonl`: what one recommender, with one set of options, says.
+/// A line of `recommendations.jsonl`: the advice of one recommender with one set of options.
 ///
-/// A later line for the same plugin id and options takes the place of an earlier one.
+/// A later line for the same plugin id and options replaces an earlier one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RecommendationRecord {
@@ -277,7 +276,7 @@ pub(crate) fn rfc3339(time: jiff::Timestamp) -> String {
 
 /// Returns an id such as `20260728T091503.214Z-quickstart-3f9a2c`: it sorts by time, and names the experiment.
 /// It has milliseconds, because short runs follow one another within a second; `salt` distinguishes runs that
-/// start at the same time; letters and digits of any script are kept. A collision is found when the folder is
+/// start at the same time; letters and digits of any script are kept. A collision is detected when the folder is
 /// created.
 pub(crate) fn run_id(started: jiff::Timestamp, experiment: &str, salt: u64) -> String {
     let mut slug = String::new();
@@ -317,7 +316,7 @@ mod tests {
         let in_a_second =
             ["2026-01-02T03:04:05.001Z", "2026-01-02T03:04:05.010Z", "2026-01-02T03:04:05.100Z"];
         assert!(in_a_second.map(|text| run_id(time(text), "a", 0)).is_sorted());
-        // Ids had whole seconds once; those of that second come after it.
+        // Older ids have whole seconds; ids with milliseconds of the same second sort after them.
         assert!(run_id(time(in_a_second[2]), "b", 0).as_str() < "20260102T030405Z-a-000000");
         assert!(run_id(time("2026-07-28T09:15:04Z"), &"x".repeat(500), 0).len() < 70);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Places in a run folder.
+/// Paths in a run folder.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) root: PathBuf,

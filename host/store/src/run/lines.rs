@@ -1,10 +1,9 @@
 /*!
 Files of JSON lines: appended one line at a time, read one line at a time.
 
-A line is written with its newline in one call. So a crash can only leave a last line without a
-newline: such a *torn* line never reached stable storage as a whole, is skipped by readers, and is
-cut off before more is appended. A line with its newline that cannot be read was damaged later,
-which is an error.
+A line is written with its newline in one call. So a crash can only leave a last line without a newline: such a *torn*
+line is skipped by readers, and cut off before more is appended. An unreadable line with its newline was damaged
+later, which is an error.
 */
 
 use std::fs::{File, OpenOptions};
@@ -20,7 +19,7 @@ use super::durable::{partial, settle};
 use super::header::{PlanLine, RecommendationRecord, ResultRecord};
 use crate::error::StoreError;
 
-/// A last line that a crash cut short.
+/// A last line truncated by a crash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a crash truncated line {line} of `{}`; the line is skipped", .path.display())]
 pub struct TornLine {
@@ -32,9 +31,9 @@ pub struct TornLine {
     pub bytes: u64,
 }
 
-/// A record with a version; lines of `plan.jsonl` have that of the run's header.
+/// A record with a version; lines of `plan.jsonl` have the version of the run's header.
 pub(crate) trait Line {
-    /// Returns the version of the writer, or none if the line has no version of its own.
+    /// Returns the version of the writer; `None` if the line has no version.
     fn record_version(&self) -> Option<u32>;
 
     /// Returns the ids in the line that name files: of its case, and of the case's reference.
@@ -208,8 +207,8 @@ pub(crate) fn torn_line(path: PathBuf) -> Result<Option<TornLine>, StoreError> {
     }
 }
 
-/// Replaces a file of lines by one without those that are not kept, and without a torn one.
-/// The lines that stay are not changed. A file that does not exist stays so.
+/// Removes lines from a file, including a torn one, by replacing it. The other lines are not changed. Does nothing if
+/// the file does not exist.
 pub(crate) fn retain<T: DeserializeOwned>(
     path: &Path,
     keep: impl Fn(&T) -> bool,
@@ -318,7 +317,7 @@ impl Appender {
             let cut = self.file.set_len(self.length);
             let cut = cut.and_then(|()| self.file.seek(SeekFrom::End(0)));
             if let Err(error) = cut {
-                // The error below says that writing failed; the next reader finds the torn line.
+                // The error below reports the failed write; the next reader finds the torn line.
                 tracing::debug!(file = %self.path.display(), %error, "cannot cut off a torn line");
             }
             return Err(StoreError::io("write", &self.path)(error));
@@ -354,7 +353,7 @@ mod tests {
         let whole = std::fs::read(&path).expect("the file");
         let first = whole.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
 
-        // Every possible place at which a crash can cut the file.
+        // Tests every place at which a crash can cut the file.
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole[..cut]).expect("a cut file");
             let mut lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");

@@ -1,4 +1,4 @@
-//! Refusing links in folders that may be a stranger's.
+//! Refusing links in folders that may be untrusted.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -6,9 +6,8 @@ use std::path::Path;
 
 use crate::error::StoreError;
 
-/// Refuses a run folder that is a link, or contains anything other than files and folders. A run folder
-/// from a stranger may contain a link to the user's files, and only its own files may be read, replaced
-/// and removed.
+/// Refuses a run folder that is a link, or contains anything other than files and folders. An untrusted run folder
+/// may contain a link to the user's files, and only its own files may be read, replaced and removed.
 pub(super) fn refuse_links(run: &Path) -> Result<(), StoreError> {
     refuse_link(run)?;
     let mut folders = vec![run.to_owned()];

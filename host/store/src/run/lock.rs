@@ -11,7 +11,7 @@ use crate::error::StoreError;
 pub(super) fn lock(layout: &Layout) -> Result<File, StoreError> {
     let path = layout.lock();
     let lock = File::create(&path).map_err(StoreError::io("create", &path))?;
-    // A list of runs holds the lock for a moment to see whether it is free.
+    // A list of runs holds the lock for a moment to test whether it is free.
     let mut attempts = 0;
     loop {
         match lock.try_lock() {

@@ -1,4 +1,4 @@
-//! Files of cases, and what can become of them.
+//! Files of cases, and their possible losses.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -47,7 +47,7 @@ pub enum Loss {
     WrongLength {
         /// Its length in bytes.
         found: u64,
-        /// The length in bytes that the journal says.
+        /// The length in bytes in the journal.
         recorded: u64,
     },
     /// Present, but not a Parquet file of its kind.
@@ -78,7 +78,7 @@ impl CaseFile {
         }
     }
 
-    /// Returns the file that a column is read from; `None` for one that is in the journal itself.
+    /// Returns the file that a column is read from; `None` for columns in the journal.
     #[must_use]
     pub fn of_column(name: &str) -> Option<Self> {
         match name {
@@ -112,7 +112,7 @@ impl CaseFile {
 }
 
 impl Loss {
-    /// Returns its name, for machines.
+    /// Returns its name for machine formats.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

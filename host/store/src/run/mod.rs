@@ -1,4 +1,4 @@
-//! One run's folder: what lies in it, who writes it and who reads it.
+//! One run's folder: its contents, its writer and its readers.
 
 mod begin;
 mod conditions;

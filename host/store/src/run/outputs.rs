@@ -2,9 +2,8 @@
 Outputs and labels as Parquet, so that accuracy can be computed again from the folder alone.
 
 Outputs have one row for each example and output; labels one row for each example, in order. An
-output's values are in the column of their type, and the other two are null.
-Labels lie in a file of their own and not in the journal, where a large data set would be repeated
-as text for every case.
+output's values are in the column of their type, and the other two are null. Labels are in a separate file and not in
+the journal, where a large data set would be repeated as text for every case.
 */
 
 use std::fs::File;
@@ -29,7 +28,7 @@ use super::durable::settle;
 use super::samples::{FileWriter, create, properties, write_rows};
 use crate::error::StoreError;
 
-/// Values that are kept in memory before any is encoded: 32 MiB.
+/// Number of values that are buffered before encoding: 32 MiB.
 const BUFFER_VALUES: usize = 8 << 20;
 
 /// The columns of values, by the type of their elements.
@@ -95,7 +94,7 @@ impl OutputWriter {
         Ok(())
     }
 
-    /// Encodes the rest and puts the file in its place; a case without outputs has no file.
+    /// Encodes the rest and completes the file; a case without outputs has no file.
     pub(super) fn finish(mut self) -> Result<(), StoreError> {
         self.encode()?;
         let Some(writer) = self.writer.take() else { return Ok(()) };
@@ -174,7 +173,7 @@ pub(crate) fn read_outputs(path: &Path, only_first: bool) -> Result<Vec<Output>,
 fn read(file: File, only_first: bool) -> Result<Vec<Output>, ParquetError> {
     let general = |detail: String| ParquetError::General(detail);
     let reader = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(4096).build()?;
-    // Each with the example that comes next.
+    // Each has the index of its next example.
     let mut outputs: Vec<(Output, u64)> = Vec::new();
     for batch in reader {
         let batch = batch?;

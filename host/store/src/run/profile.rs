@@ -13,7 +13,7 @@ use super::samples::write_rows;
 use crate::error::StoreError;
 
 fn schema() -> SchemaRef {
-    // Few different ones, each many times.
+    // There are few different values, each many times.
     let word = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     Arc::new(Schema::new(vec![
         Field::new("name", DataType::Utf8, false),

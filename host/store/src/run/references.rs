@@ -1,8 +1,8 @@
 /*!
 Outputs of references, which are kept in the run folder until the run is finished.
 
-Workers write and read them. A resumed run uses those that exist, so they
-are checked first: with a damaged one, right outputs would be called wrong, or wrong ones right.
+Workers write and read them. A resumed run uses existing ones, so they are checked first: with a damaged one, correct
+outputs would be reported as wrong, or wrong ones as correct.
 */
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ use crate::error::StoreError;
 /// A reference whose outputs are missing or have changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostReference {
-    /// The reference in words, or its id if no case has been compared with it yet.
+    /// The reference as text, or its id if no case has been compared with it yet.
     pub reference: String,
     /// Expected place of its outputs.
     pub path: PathBuf,
@@ -40,9 +40,8 @@ impl fmt::Display for LostReference {
 }
 
 impl RunWriter {
-    /// Forgets references whose outputs are damaged, so that they are made again, and returns them with
-    /// missing ones that a case has been compared with. For a run that is being resumed,
-    /// before its first case.
+    /// Removes damaged outputs of references, so that they are computed again, and returns these references and
+    /// missing ones that a case has been compared with. For a resumed run, before its first case.
     ///
     /// # Errors
     ///
@@ -70,7 +69,7 @@ impl RunWriter {
         Ok(lost)
     }
 
-    /// Returns the references that recorded cases were compared with: by their ids, in words.
+    /// Returns the references that recorded cases were compared with, as text by id.
     fn used_references(&self) -> Result<BTreeMap<String, String>, StoreError> {
         let mut used = BTreeMap::new();
         for record in JournalRecords::open(&self.folder().layout)? {

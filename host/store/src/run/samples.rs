@@ -4,19 +4,17 @@ Samples as Parquet.
 # What it costs, and when
 
 While a worker measures, the host shares the machine with it. So a block of samples is only copied
-to memory, eight bytes a query, and encoded when its case has ended and nothing is being timed.
-Only a case with more than [`BUFFER_QUERIES`] queries is encoded in between, a buffer at a time: a
-burst of about a second of the other core every four million queries, during which the worker
-waits, if at all, where it sends blocks, which is outside the timed part. Memory is bounded by the
-buffer and one row group, whatever the number of samples.
+to memory, eight bytes a query, and encoded when its case has ended and nothing is being timed. Only a case with more
+than [`BUFFER_QUERIES`] queries is encoded in between, a buffer at a time. This uses another core for about a second
+every four million queries; the worker can then only wait while it sends blocks, which is not timed. Memory is bounded
+by the buffer and one row group, for any number of samples.
 
 # Layout
 
-One row a query, in the order in which they came. A row group holds queries of one phase only, so
-that a reader finds the measured ones by the row group's statistics, without decoding the phase.
-Times are integer nanoseconds since the worker's origin. Two columns more are there if the case's
-queries have marks: when each phase of a query ended, by its name, and when something that is
-counted was complete within it, such as a token.
+There is one row for each query, in order of arrival. A row group holds queries of one phase only, so that a reader
+finds the measured ones by the row group's statistics, without decoding the phase. Times are integer nanoseconds since
+the worker's origin. If the case's queries have marks, there are two more columns: the end of each phase of a query,
+by its name, and the times at which counted items, such as tokens, were complete.
 */
 
 use std::fs::File;
@@ -45,9 +43,9 @@ use parquet::schema::types::ColumnPath;
 use super::durable::{make_folder, partial, settle};
 use crate::error::StoreError;
 
-/// Queries that are kept in memory before any is encoded: 32 MiB.
+/// Number of queries that are buffered before encoding: 32 MiB.
 const BUFFER_QUERIES: usize = 4 << 20;
-/// Rows of a row group: a few megabytes while it is being made.
+/// Rows of a row group, which takes a few megabytes while it is encoded.
 const ROW_GROUP_ROWS: usize = 1 << 20;
 /// Rows that are encoded at a time.
 const BATCH_ROWS: usize = 1 << 16;
@@ -85,7 +83,7 @@ pub(super) fn create(
     ArrowWriter::try_new(writer, schema, Some(properties)).map_err(StoreError::parquet(path))
 }
 
-/// Writes a file that is made at once.
+/// Writes a file from one batch of rows.
 pub(super) fn write_rows(path: &Path, rows: &RecordBatch) -> Result<(), StoreError> {
     let mut writer = create(path, rows.schema(), properties().build())?;
     writer.write(rows).and_then(|()| writer.close()).map_err(StoreError::parquet(path))?;
@@ -173,12 +171,12 @@ impl SampleWriter {
             self.marked |= block.marks.is_some();
         }
         self.blocks.push(block.clone());
-        // A block has a cost of its own, so that many tiny ones are bounded too.
+        // Each block counts extra, so that many tiny ones are bounded too.
         self.queries += block.len() + 8 + block.marks.as_ref().map_or(0, |marks| marks.bytes() / 8);
         if self.queries >= BUFFER_QUERIES { self.encode() } else { Ok(()) }
     }
 
-    /// Encodes what is buffered.
+    /// Encodes the buffer.
     fn encode(&mut self) -> Result<(), StoreError> {
         self.queries = 0;
         let blocks = std::mem::take(&mut self.blocks);
@@ -261,7 +259,7 @@ impl SampleWriter {
             .map_err(failed())
     }
 
-    /// Encodes the rest and puts the file in its place; a case without samples has no file.
+    /// Encodes the rest and completes the file; a case without samples has no file.
     pub(super) fn finish(mut self) -> Result<(), StoreError> {
         self.encode()?;
         let Some((writer, _)) = self.writer.take() else { return Ok(()) };
@@ -278,7 +276,7 @@ struct Batch {
     items: Vec<u64>,
     scheduled: Vec<Option<u64>>,
     lane: Vec<u64>,
-    /// Empty where queries have none.
+    /// Empty if queries have no marks.
     marks: MarksBuilder,
 }
 
@@ -287,16 +285,16 @@ struct Batch {
 pub(crate) struct MeasuredMarks {
     /// Names of phases.
     pub(crate) phases: Vec<String>,
-    /// For each phase, how long it took in each query, in nanoseconds.
+    /// For each phase, its duration in each query, in nanoseconds.
     pub(crate) durations_ns: Vec<Vec<u64>>,
-    /// Number of times within each query.
+    /// Number of counted moments within each query.
     pub(crate) counts: Vec<u64>,
-    /// These times, since their query began, in nanoseconds.
+    /// These moments, in nanoseconds since their query began.
     pub(crate) within_ns: Vec<u64>,
 }
 
 impl MeasuredMarks {
-    /// Adds those of another process, which has the same phases.
+    /// Adds the marks of another process, which has the same phases.
     pub(crate) fn extend(&mut self, other: Self) {
         if self.phases.is_empty() {
             self.phases = other.phases;
@@ -348,9 +346,9 @@ pub(crate) enum SampleColumn {
     Start,
     Latency,
     Items,
-    /// In open loops only.
+    /// The scheduled time; in open loops only.
     Scheduled,
-    /// Not in files that were written before there were several.
+    /// The lane; absent in older files.
     Lane,
 }
 
@@ -386,7 +384,7 @@ impl SampleReader {
         Self::of(path, file).map(Some)
     }
 
-    /// Does the same for an open file.
+    /// As [`SampleReader::open`], for an open file.
     pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
         let file = SerializedFileReader::new(file).map_err(StoreError::parquet(path))?;
         let (mut measured, mut warm_up, mut rows) = (Vec::new(), Vec::new(), 0);
@@ -482,7 +480,7 @@ impl SampleReader {
             let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
             let end = values.len() + rows;
             while values.len() < end {
-                // A nullable column has levels, which carry nothing if all values are present.
+                // A nullable column has levels, which are not needed if all values are present.
                 levels.clear();
                 let levels = nullable.then_some(&mut levels);
                 let (read, ..) =
@@ -493,7 +491,7 @@ impl SampleReader {
                 }
             }
         }
-        // The same bits: Parquet keeps unsigned numbers in signed ones. The memory is reused.
+        // Parquet keeps unsigned numbers as signed ones with the same bits. The memory is reused.
         Ok(values.into_iter().map(i64::cast_unsigned).collect())
     }
 }

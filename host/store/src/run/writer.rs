@@ -29,8 +29,8 @@ use crate::error::StoreError;
 
 /// A run folder, open for writing; the only writer, because it holds the folder's lock.
 ///
-/// The [`Recorder`] of real runs. When a case ends, its files reach stable storage first and its journal line
-/// last, with their lengths: a case in the journal has all its files, unless someone removes them, which
+/// The [`Recorder`] of real runs. When a case ends, its files reach stable storage first and its journal line last,
+/// with their lengths: a case in the journal has all its files, unless they are removed later, which
 /// [`RunFolder::lost_files`] detects.
 #[derive(Debug)]
 pub struct RunWriter {
@@ -50,7 +50,7 @@ pub struct RunWriter {
 struct Recorded {
     /// Processes of cases.
     parts: HashSet<String>,
-    /// Cases that are over.
+    /// Cases that have ended.
     cases: HashSet<String>,
     counts: Counts,
     processes: Processes,
@@ -93,7 +93,7 @@ impl RunWriter {
         })
     }
 
-    /// Returns the folder, for reading what has been written so far.
+    /// Returns the folder, for reading the data written so far.
     #[must_use]
     pub fn folder(&self) -> &RunFolder {
         &self.folder
@@ -117,8 +117,7 @@ impl RunWriter {
         self.recorded.parts.len() as u64
     }
 
-    /// Returns the line of the journal that a crash had truncated, and that was cut off on
-    /// resuming.
+    /// Returns the journal's line that was truncated by a crash and cut off on resuming.
     #[must_use]
     pub fn torn(&self) -> Option<&TornLine> {
         self.torn.as_ref()
@@ -186,8 +185,8 @@ impl RunWriter {
         opened::<RecommendationRecord>(&mut self.recommendations, path)?.append(record)
     }
 
-    /// Ends the measuring: puts results and recommendations on stable storage, so that reports can be written.
-    /// The folder tells this end from now on, and other readers once [`RunWriter::finish`] was called.
+    /// Ends the measuring: puts results and recommendations on stable storage, so that reports can be written. This
+    /// folder shows the end from now on; other readers see it after [`RunWriter::finish`].
     ///
     /// # Errors
     ///
@@ -206,8 +205,7 @@ impl RunWriter {
         Ok(ended)
     }
 
-    /// Completes the run: ends it, unless that was done, and writes `finished.json`. It comes last, when the
-    /// reports are there.
+    /// Completes the run: ends it if needed, and writes `finished.json`. Call it last, after the reports.
     ///
     /// # Errors
     ///
@@ -219,7 +217,7 @@ impl RunWriter {
         };
         self.folder.ended = None;
         write_json(&self.folder.layout.finished(), &finished)?;
-        // They can be large, and what was found out with them is in the journal.
+        // They can be large, and the comparisons with them are in the journal.
         let references = self.references_folder();
         match fs::remove_dir_all(&references) {
             Ok(()) => {}
@@ -229,14 +227,14 @@ impl RunWriter {
         Ok(finished)
     }
 
-    /// Forgets finished cases that have lost a file, so that they are measured again: removes their
-    /// results, then their lines of the journal, then the rest of their files. Returns the
-    /// lost files. For a run that is being resumed, before its first case.
+    /// Removes finished cases that have lost a file, so that they are measured again: their results, then their lines
+    /// of the journal, then the rest of their files. Returns the lost files. For a resumed run, before its first
+    /// case.
     ///
     /// # Errors
     ///
     /// If a file cannot be read or written; also if the operating system refuses to read a file, because it may
-    /// be complete. A case that is not yet forgotten is still lost, so this can be tried again.
+    /// be complete. A case that is not yet removed is still lost, so this can be tried again.
     pub fn forget_lost(&mut self) -> Result<Vec<LostFile>, StoreError> {
         let lost = self.folder.lost_files()?;
         if lost.is_empty() {
@@ -270,7 +268,7 @@ impl RunWriter {
         fs::remove_dir_all(root).map_err(StoreError::io("remove", root))
     }
 
-    /// Removes what belongs to no recorded process of a case.
+    /// Removes files that belong to no recorded process of a case.
     pub(super) fn drop_leftovers(&self) -> Result<(), StoreError> {
         for name in CASE_FOLDERS {
             for part in stems(&self.folder.path().join(name))? {
@@ -358,7 +356,7 @@ impl Recorder for RunWriter {
             self.abandon()?;
         }
 
-        // Long data lies beside the journal, so that the journal stays quick to read.
+        // Long data is kept beside the journal, so that the journal stays fast to read.
         let mut record = record.clone();
         if let Outcome::Finished(report) = &mut record.outcome {
             let labels = std::mem::take(&mut report.labels);
@@ -402,7 +400,7 @@ fn forget(path: &Path, is_forgotten: impl Fn(&str) -> bool) -> Result<(), StoreE
     lines::retain(path, |case: &Case| !is_forgotten(&case.case_id))
 }
 
-/// Opens the journal for appending, and says what is in it.
+/// Opens the journal for appending, and returns its contents.
 fn journal(layout: &Layout) -> Result<(Appender, Recorded, Option<TornLine>), StoreError> {
     let mut lines = JournalRecords::open(layout)?;
     let mut recorded = Recorded::default();
@@ -450,7 +448,7 @@ impl PlanWriter {
             .map_err(StoreError::io("write", &self.path))
     }
 
-    /// Puts the plan in its place, on stable storage.
+    /// Completes the plan on stable storage.
     ///
     /// # Errors
     ///

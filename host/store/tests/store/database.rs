@@ -1,4 +1,4 @@
-//! The database file: imports, queries, and everything that can be wrong with the file.
+//! The database file: imports, queries, and damage.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -68,7 +68,7 @@ fn query(results: &ResultsFolder, sql: &str) -> Table {
 #[test]
 fn the_database_says_what_the_folders_say() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Characters that mean something in patterns and in SQL.
+    // Characters with a meaning in patterns and in SQL.
     let path = folder.path().join("it's [a] *folder, with");
     let results = ResultsFolder::new(&path);
     let first = write_run(&path);
@@ -102,7 +102,7 @@ fn the_database_says_what_the_folders_say() {
     assert_eq!(integer(&query(&results, sql)), 2 * sum as i64);
     let sql = "SELECT sum(queries)::BIGINT FROM benchmark_cases";
     assert_eq!(integer(&query(&results, sql)), 2 * 4000);
-    // Runs and cases are told apart by the names of the files.
+    // Runs and cases are distinguished by the names of the files.
     let sql = format!(
         "SELECT count(*) FROM raw_benchmark_data AS raw JOIN benchmark_cases AS c \
          USING (run_id, case_id) WHERE run_id = '{}' AND c.batch = 2",
@@ -372,7 +372,7 @@ fn lost_samples_are_said_to_be_lost() {
     assert!(error.to_string().contains("samples/0000000000000000.parquet"), "{error}");
 }
 
-/// Measured again, a case can leave all files as long as they were.
+/// A case that is measured again may leave the lengths of all files unchanged.
 #[test]
 fn a_case_that_was_measured_again_is_imported_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -412,7 +412,7 @@ fn busy() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");
-    // Kept until the child has ended: it would fail if it could not print.
+    // It is kept until the child has ended, because the child fails if it cannot print.
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     assert!(
         lines.by_ref().map_while(Result::ok).any(|line| line.contains("holding")),
@@ -437,8 +437,8 @@ fn busy() {
     assert_eq!(database.sync(writer.folder()).expect("a sync"), imported);
 }
 
-/// A process is killed with the database open, after an import that is not yet in the main file.
-/// Even a reader finds the import whole.
+/// A process is killed with the database open, after an import that is not yet in the main file. Even a reader finds
+/// the complete import.
 #[test]
 fn killed_while_the_database_is_open() {
     if let Ok(results) = std::env::var(CHILD) {
@@ -529,7 +529,7 @@ fn views_show_the_run() {
         let table = read(&views, &name);
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{name}");
         assert!(!table.rows.is_empty(), "{name}");
-        // The reference page names every column, those of axes and quantities in tables of their own.
+        // The reference page names every column, with separate tables for axes and quantities.
         let page = include_str!("../../../../docs/reference/views.md");
         let line = page.lines().find(|line| line.starts_with(&format!("| `{name}`")));
         let line = line.unwrap_or_else(|| panic!("{name} is not in the reference"));
@@ -597,7 +597,7 @@ fn views_show_the_run() {
     let measure: serde_json::Value = serde_json::from_str(&measure).expect("JSON");
     assert_eq!(measure, serde_json::to_value(spec(0).measure).expect("JSON"));
 
-    // The distribution is that of the measured queries, by the nearest rank.
+    // The distribution covers the measured queries, by the nearest rank.
     let mut sorted = latencies(0, 1500);
     sorted.sort_unstable();
     let sql = format!(
@@ -611,7 +611,7 @@ fn views_show_the_run() {
     assert_eq!(points, expected);
     let sql = "SELECT sum(queries)::BIGINT FROM latency_histogram";
     assert_eq!(integer(&views.query(sql).expect("a histogram")), 4000);
-    // However a query names the distributions, they are there; a text that is like a name is none.
+    // The distributions exist in whatever way a query names them; a text literal with such a name does not count.
     for sql in [
         "WITH q AS (FROM Latency_Quantiles) SELECT count(*) > 0 FROM q",
         "SELECT count(*) > 0 FROM query_table('latency_histogram')",

@@ -1,4 +1,4 @@
-//! Run folders: what is written is read, and a crash costs the case in flight at most.
+//! Run folders: written data is read back, and a crash costs at most the case in progress.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -243,7 +243,7 @@ fn failures_and_gaps_are_kept_with_their_reasons() {
     assert_eq!(writer.counts(), Counts { finished: 0, failed: 1, gaps: 1 });
 }
 
-/// Blocks of one case: all of a closed loop, or all of an open one.
+/// Returns the blocks of one case, from a closed or an open loop.
 fn sample_blocks() -> impl Strategy<Value = Vec<SampleBlock>> {
     let edges = || {
         prop_oneof![
@@ -406,7 +406,7 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
     let entry = folder.list().expect("a list").remove(0).expect("an entry");
     assert_eq!(entry.state, RunState::Interrupted);
     assert_eq!(entry.torn, []);
-    // Leftovers of a crash between the files and the journal, or in the middle of either.
+    // These are leftovers of a crash between the files and the journal, or within either.
     for name in ["samples/0000000000000001.parquet", "samples/0000000000000002.parquet.partial"] {
         fs::write(path.join(name), "half").expect("a leftover");
     }
@@ -443,7 +443,7 @@ fn two_hosts_cannot_write_one_run_and_a_run_goes_on_where_it_stopped() {
     assert_eq!(table.rows[0][4], host_record::Cell::Integer(2));
 }
 
-/// A run folder from a stranger, interrupted, with a file outside of it that must survive.
+/// An untrusted, interrupted run folder, and a file outside of it that must survive.
 struct Hostile {
     results: tempfile::TempDir,
     run: PathBuf,
@@ -562,7 +562,7 @@ fn a_run_folder_with_links_is_refused() {
     symlink(hostile.outside.join("thesis.txt"), &file).expect("a link");
     assert!(hostile.refusal().contains("is a link"), "{}", hostile.refusal());
     fs::remove_file(&file).expect("removing it");
-    // The files that a host would write.
+    // Links in place of the files that a host would write.
     for name in ["lock", "finished.json.partial", "reports/html/report.html"] {
         let link = hostile.run.join(name);
         fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
@@ -672,7 +672,7 @@ fn killed_while_writing() {
         child.wait().expect("a dead child");
         for line in lines {
             let line = line.expect("a line");
-            // The last line may be cut short; a whole one ends with sixteen digits.
+            // The last line may be truncated; a complete one ends with sixteen digits.
             let id = line.strip_prefix("recorded ").filter(|id| id.len() == 16);
             promised.extend(id.map(str::to_owned));
         }
@@ -695,7 +695,7 @@ fn killed_while_writing() {
     }
 }
 
-/// Returns the missing files of the folder: case by number, file, and word for the loss.
+/// Returns the missing files of the folder: the case's number, the file, and the name of the loss.
 fn lost(folder: &RunFolder) -> Vec<(u64, CaseFile, &'static str)> {
     let number = |id: &str| u64::from_str_radix(id, 16).expect("an id of these tests");
     let lost = folder.lost_files().expect("a journal");
@@ -753,7 +753,7 @@ fn files_that_a_finished_case_has_lost_are_found() {
     assert!(flaws[0].hint().expect("a hint").contains("--resume"));
 }
 
-/// Journals of hosts that did not write down which files a case has.
+/// Reads journals of hosts that did not record which files a case has.
 #[test]
 fn samples_are_missed_even_if_the_journal_does_not_name_them() {
     let results = tempfile::tempdir().expect("a temporary folder");
@@ -820,7 +820,7 @@ fn a_resumed_run_forgets_cases_that_have_lost_files() {
     assert_eq!(lost(writer.folder()), []);
 }
 
-/// A file that the operating system refuses to read may be complete, and must not be thrown away.
+/// A file that the operating system refuses to read may be complete, and must not be discarded.
 #[cfg(unix)]
 #[test]
 fn a_file_that_may_be_whole_is_not_measured_again() {
@@ -831,8 +831,8 @@ fn a_file_that_may_be_whole_is_not_measured_again() {
     drop(writer);
     let file = path.join("samples/0000000000000000.parquet");
     let mut writer = RunFolder::open_to_resume(&path).expect("a resumed run");
-    // A link to itself: for a reader, much like a file of someone else's. A folder with a link is not opened, so
-    // it is put there afterwards.
+    // A link to itself acts like another user's file. A folder with a link is not opened, so it is created
+    // afterwards.
     fs::rename(&file, path.join("elsewhere")).expect("a moved file");
     std::os::unix::fs::symlink(&file, &file).expect("a link");
     assert_eq!(lost(writer.folder()), [(0, CaseFile::Samples, "refused")]);
@@ -841,7 +841,7 @@ fn a_file_that_may_be_whole_is_not_measured_again() {
     assert!(writer.is_recorded(&spec(0).id, 0) && file.is_symlink());
 }
 
-/// A disk that takes no byte more: the operating system refuses every write.
+/// The disk is full: the operating system refuses every write.
 #[cfg(unix)]
 #[test]
 fn a_run_that_cannot_be_made_leaves_nothing_behind() {
@@ -934,7 +934,7 @@ fn a_case_of_several_processes_is_one_case_once_all_have_ended() {
         let outcome = Outcome::Finished(Box::new(report()));
         writer.case_finished(&record(case, outcome)).expect("a finished case");
     };
-    // In rounds, and interrupted before the last one of the first case.
+    // The run is interleaved, and interrupted before the last process of the first case.
     measure(&mut writer, &of_process(0, 0), 10);
     measure(&mut writer, &of_process(1, 0), 20);
     measure(&mut writer, &of_process(1, 1), 21);

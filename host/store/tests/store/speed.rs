@@ -127,7 +127,7 @@ fn speed() {
     say("import of what has not changed", started.elapsed(), 1, "runs");
     database.close().expect("a closed database");
 
-    // As large as a quickstart.
+    // As many as in the quickstart.
     let mut small = RunFolder::create(results.path(), new_run()).expect("a run");
     let started = Instant::now();
     for index in 0..6 {

@@ -1,4 +1,4 @@
-//! Folders and files that nobody else can redirect.
+//! Folders and files that nothing else can redirect.
 //!
 //! Everything goes through the descriptor of a folder and follows no links, so the checked file is
 //! the one that is used.
@@ -24,7 +24,7 @@ const CREATE: OFlags = OFlags::RDWR
 #[derive(Debug)]
 pub(crate) struct Folder {
     descriptor: OwnedFd,
-    /// Permissions of what is created in it.
+    /// Permissions of files and folders created in it.
     mode: Mode,
 }
 
@@ -68,8 +68,7 @@ fn temporary_name() -> String {
 impl Folder {
     /// Creates or opens a folder that only this user can write to.
     ///
-    /// Refused if it belongs to someone else, or if others may write to it: its files may then be
-    /// theirs.
+    /// Refuses a folder that belongs to another user or that others may write to: they may have made its files.
     pub(crate) fn private(path: &Path) -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
 
@@ -112,7 +111,7 @@ impl Folder {
         let name = temporary_name();
         let open = || rustix::fs::openat(&self.descriptor, &name, CREATE, self.mode);
         let descriptor = match open() {
-            // Of an earlier process with this number, which was killed.
+            // It is a file of an earlier process with this id, which was killed.
             Err(rustix::io::Errno::EXIST) => {
                 rustix::fs::unlinkat(&self.descriptor, &name, AtFlags::empty())?;
                 open()?
@@ -122,8 +121,8 @@ impl Folder {
         Ok(Part { folder: self, name, file: File::from(descriptor), is_kept: false })
     }
 
-    /// Opens a file of this folder, which must belong to this user and be writable by nobody else.
-    /// `None` if there is none.
+    /// Opens a file of this folder, which must belong to this user and be writable by no other. `None` if it does not
+    /// exist.
     pub(crate) fn open_private(&self, name: &str) -> io::Result<Option<File>> {
         let descriptor = match rustix::fs::openat(&self.descriptor, name, READ, Mode::empty()) {
             Ok(descriptor) => descriptor,
@@ -148,7 +147,7 @@ impl Folder {
         Ok(Some(contents))
     }
 
-    /// Removes files, those first whose time is oldest, until the rest have at most `most` bytes.
+    /// Removes the oldest files until the rest have at most `most` bytes.
     pub(crate) fn prune(&self, most: u64) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.descriptor)? {
@@ -180,7 +179,7 @@ impl Folder {
     }
 }
 
-/// Gives a file the time of now, so that it is the last to be removed.
+/// Sets a file's time to now, so that it is removed last.
 pub(crate) fn touch(file: &File) -> io::Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     Ok(rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now })?)

@@ -5,8 +5,8 @@ A metric's columns are copied into fresh memory, and touching that memory for th
 more than the copy: a page fault for every four kilobytes, twenty thousand for ten million
 latencies. On request Linux maps two megabytes at a time, which makes passing that column three to
 four times as fast (measured in `examples/latency_metric.rs`). wasmtime does not ask for this, and
-only a custom memory creator knows the address. This one lays memory out as wasmtime's own does, and
-asks for large pages if a guest grows by so much at once that it can only be for columns.
+only a custom memory creator knows the address. This one uses the same layout as wasmtime's own, and asks for large
+pages if a guest grows by so much at once that it can only be for columns.
 */
 
 use std::ffi::c_void;
@@ -16,31 +16,30 @@ use std::sync::Arc;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use wasmtime::{Config, LinearMemory, MemoryCreator, MemoryType};
 
-/// Growth, in bytes, from which on large pages are asked for: some of them have to fit.
+/// Least growth, in bytes, for large pages: several must fit.
 #[cfg(target_os = "linux")]
 const LARGE: usize = 8 << 20;
 
-/// Makes the memory of guests.
+/// Creates the memory of guests.
 #[derive(Debug)]
 pub(crate) struct HugePages;
 
 impl HugePages {
-    /// Has an engine make its memories here.
+    /// Makes an engine create its memories here.
     pub(crate) fn set_up(config: &mut Config) {
         config
             .with_host_memory(Arc::new(Self))
             // Memories have 32-bit addresses, and all of these can be reserved.
             .wasm_memory64(false)
             .memory_reservation(1 << 32)
-            // wasmtime maps the data of a module only into memory of its own making, and copies
-            // it here; it panics unless it is told so.
+            // wasmtime maps a module's data only into memory that it created itself, and copies it here; without this
+            // setting it panics.
             .memory_init_cow(false);
     }
 }
 
-// SAFETY: every memory is a mapping of its own, zero-filled by the kernel, that nothing but the
-// returned object refers to. It has the reservation and the guard that wasmtime asks for, see
-// `Mapping`.
+// SAFETY: every memory is a separate mapping, zero-filled by the kernel, to which only the returned object refers. It
+// has the reservation and the guard that wasmtime asks for, see `Mapping`.
 unsafe impl MemoryCreator for HugePages {
     fn new_memory(
         &self,
@@ -69,7 +68,7 @@ struct Mapping {
 
 // SAFETY: the mapping belongs to this object alone, and is only changed through `&mut self`.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; `&self` gives the address away and changes nothing.
+// SAFETY: as above; `&self` only returns the address.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -79,14 +78,14 @@ impl Mapping {
             .and_then(|guards| guards.checked_add(reservation))
             .ok_or(rustix::io::Errno::NOMEM)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: without MAP_FIXED the kernel chooses addresses that nobody uses.
+        // SAFETY: without MAP_FIXED the kernel chooses unused addresses.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), length, ProtFlags::empty(), flags)? };
         let start = NonNull::new(start).ok_or(rustix::io::Errno::NOMEM)?;
         Ok(Self { start, guard, reservation, size: 0 })
     }
 
     fn base(&self) -> *mut c_void {
-        // SAFETY: the mapping begins with the guard, and so goes on after it.
+        // SAFETY: the mapping begins with the guard and continues after it.
         unsafe { self.start.as_ptr().byte_add(self.guard) }
     }
 }
@@ -110,13 +109,13 @@ unsafe impl LinearMemory for Mapping {
         if growth > 0 {
             // SAFETY: `size` was checked to lie within the reservation.
             let new = unsafe { self.base().byte_add(self.size) };
-            // WebAssembly's pages of 64 KiB are whole pages of every processor that we run on.
-            // SAFETY: the range lies in this mapping, and nobody uses it yet.
+            // WebAssembly's pages of 64 KiB are whole pages on every supported processor.
+            // SAFETY: the range lies in this mapping, and is not used yet.
             unsafe { mprotect(new, growth, MprotectFlags::READ | MprotectFlags::WRITE)? };
             #[cfg(target_os = "linux")]
             if growth >= LARGE {
                 use rustix::mm::{Advice, madvise};
-                // SAFETY: as above. It is advice: without it, the memory works too.
+                // SAFETY: as above. It is advice: memory works without it.
                 let advised = unsafe { madvise(new, growth, Advice::LinuxHugepage) };
                 if let Err(error) = advised {
                     tracing::debug!("no large pages for a guest: {error}");
@@ -135,7 +134,7 @@ unsafe impl LinearMemory for Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let length = self.reservation + 2 * self.guard;
-        // SAFETY: it is what was mapped, and wasmtime drops a memory after its last use.
+        // SAFETY: this is the whole mapping, and wasmtime drops a memory after its last use.
         let unmapped = unsafe { munmap(self.start.as_ptr(), length) };
         if let Err(error) = unmapped {
             tracing::warn!("the memory of a guest is not given back: {error}");
@@ -176,7 +175,7 @@ mod tests {
         let (mut store, grow, read, _) = guest();
         assert_eq!(read.call(&mut store, 16).expect("it is there"), 42);
         assert_eq!(read.call(&mut store, 17).expect("it is there"), 0);
-        // By little, and by enough for large pages.
+        // Growth by little, and by enough for large pages.
         for (pages, before) in [(1, 1), (256, 2), (0, 258)] {
             assert_eq!(grow.call(&mut store, pages).expect("it grows"), before);
         }

@@ -9,17 +9,17 @@ use std::process::ExitStatus;
 
 use rustix::process::{Resource, Rlimit, Signal, getppid, getrlimit, setrlimit};
 
-/// How a process ended that was given limits.
+/// How a process with limits ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Code(i32),
-    /// It had no memory left.
+    /// It ran out of memory.
     OutOfMemory,
-    /// The file that it wrote had the largest size.
+    /// The file that it wrote reached the limit.
     FileTooLarge,
-    /// It made an error that the system noticed, such as a stack that overflows.
+    /// It crashed, for instance by a stack overflow.
     Crashed(i32),
-    /// Somebody ended it.
+    /// Another signal ended it.
     Ended(i32),
 }
 
@@ -32,7 +32,7 @@ impl From<ExitStatus> for End {
         }
         let signal = status.signal().unwrap_or(0);
         let is = |one: Signal| one.as_raw() == signal;
-        // Rust aborts if it is given no memory.
+        // Rust aborts if an allocation fails.
         if is(Signal::ABORT) {
             Self::OutOfMemory
         } else if is(Signal::XFSZ) {
@@ -45,8 +45,8 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// Limits this process for good: bytes of memory, and bytes of a file that it writes. It leaves no
-/// core file, and ends with its parent.
+/// Permanently limits this process: bytes of memory, and bytes of a file that it writes. It leaves no core file, and
+/// ends with its parent.
 pub(crate) fn limit_this_process(memory: u64, file: u64, parent: u32) -> io::Result<()> {
     let set = |resource, most: u64| {
         let most = getrlimit(resource).maximum.map_or(most, |hard| hard.min(most));
@@ -76,7 +76,7 @@ pub(crate) fn unnamed_file() -> io::Result<File> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
-/// Returns a path that leads to an open file, whatever its name has become.
+/// Returns a path that leads to an open file, even if its name has changed.
 pub(crate) fn path_of(file: &File) -> PathBuf {
     let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     PathBuf::from(format!("{folder}/{}", file.as_raw_fd()))

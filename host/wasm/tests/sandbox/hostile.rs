@@ -1,5 +1,5 @@
-//! Files and guests that would exhaust the host. Each costs only its own output, and the host no more than
-//! 256 MiB of memory.
+//! Files and guests that would exhaust the host. Each costs only its own output, and at most 256 MiB of the host's
+//! memory.
 
 use std::os::unix::fs::symlink;
 
@@ -7,10 +7,10 @@ use host_wasm::{CompilerLimits, Seen};
 
 use super::*;
 
-/// Memory that a guest may cost the host, in bytes.
+/// Limit on the memory that a guest costs the host, in bytes.
 const BOUND: u64 = 256 << 20;
 
-/// Returns the most memory that this process has had, in bytes.
+/// Returns the peak memory of this process, in bytes.
 fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
@@ -18,7 +18,7 @@ fn peak_memory() -> u64 {
     kibibytes.parse::<u64>().expect("a number") << 10
 }
 
-/// Does something that must not cost more memory than a guest may.
+/// Runs `act`, which must not cost more memory than a guest may.
 fn bounded<T>(act: impl FnOnce() -> T) -> T {
     let before = peak_memory();
     let result = act();
@@ -41,7 +41,7 @@ impl Place {
         self.0.path().join("plugin.wasm")
     }
 
-    /// A sandbox that compiles in a process of its own.
+    /// A sandbox that compiles in a separate process.
     fn sandbox(&self, compiling: CompilerLimits) -> Sandbox {
         self.compiling_with(env!("CARGO_BIN_EXE_compile-component"), compiling)
     }
@@ -221,7 +221,7 @@ fn what_another_process_compiled_is_run_and_described_without_it() {
     let values = sandbox.compute(&plugin, &case(vec![]), &json!({ "act": "environment" }));
     assert_eq!(values.expect("values")[0].value, Ok(0.0));
 
-    // From now on nothing has to be compiled, and looking at it does not even load the code.
+    // Nothing is compiled from now on, and `look` does not even load the code.
     let another = place.compiling_with("/nowhere/host", CompilerLimits::default());
     assert_eq!(another.load(&place.file()).expect("a plugin").description(), plugin.description());
     let cache = place.0.path().join("cache");
@@ -235,7 +235,7 @@ fn what_another_process_compiled_is_run_and_described_without_it() {
         panic!("it is known");
     };
     assert_eq!(&profile, plugin.profile());
-    // A compiler that is not there is no fault of the plugin.
+    // A missing compiler is not the plugin's fault.
     let error = another.load(&place.file()).expect_err("no compiler");
     assert!(error.to_string().contains("cannot start /nowhere/host"), "{error}");
     sandbox.load(&place.file()).expect("a plugin");
@@ -294,7 +294,7 @@ fn a_column_that_is_named_often_is_read_once() {
 
 #[test]
 fn texts_that_are_too_long_cost_their_own_output() {
-    // The guest itself has the memory for it.
+    // The guest's own memory suffices.
     let limits = Limits { fuel: 2_000_000_000, ..Limits::default() };
     let error = bounded(|| failing(limits, "text"));
     insta::assert_snapshot!(
@@ -321,7 +321,7 @@ fn a_metric_is_held_to_what_it_stated_when_it_was_tried() {
     let options = json!({ "act": "moody" });
     let latency = |value| case(vec![column("latency", "ns", 1, ColumnData::U64(vec![value]))]);
     let compute = |value| sandbox.compute(&plugin, &latency(value), &options);
-    // Before it is tried, nothing is expected of it.
+    // Before its trial, any value is accepted.
     assert!(compute(0).is_ok());
     assert_eq!(sandbox.rehearse(&plugin, &options).expect("values")[0].unit, "ns");
     assert!(compute(2).is_ok());
@@ -352,6 +352,6 @@ fn a_guest_that_ran_out_of_time_is_not_called_again() {
         sandbox.compute(&plugin, &latency, &options).expect_err("not called"),
         @"plugin `hostile-metric` in `compute`: it ran out of time in `compute` before, and is not called again in this run"
     );
-    // With other options it may well end, and in another run it is tried again.
+    // With other options it may end, and in another run it is tried again.
     sandbox.compute(&plugin, &latency, &json!({ "act": "echo" })).expect("values");
 }

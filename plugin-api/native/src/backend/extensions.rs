@@ -20,7 +20,7 @@ use super::{Backend, Model, Result, Session};
 use crate::abi;
 use crate::types::{AllocatorUse, DeviceReading, ProfiledOperator};
 
-/// A backend that knows what energy its devices take: `tare/device-energy/1`.
+/// A backend that knows the energy of its devices: `tare/device-energy/1`.
 pub trait DeviceEnergy: Backend {
     /// Returns the energy that the whole device has used, in microjoules, since some fixed moment;
     /// never less than before.
@@ -99,8 +99,8 @@ pub trait StageTimes: Session {
     ) -> Result<Stages>;
 }
 
-/// A session whose device says by its own events how long it was busy: `tare/device-timer/1`. One that
-/// could only say how long the call took does not offer it.
+/// A session whose device measures by its own events how long it was busy: `tare/device-timer/1`. If only the
+/// duration of the call is known, it does not offer this.
 pub trait DeviceTimer: Session {
     /// Does the same as [`Session::run`], and returns how many nanoseconds the device was busy with it,
     /// from its start to its end; never more than the call took. It may be slower.
@@ -115,7 +115,7 @@ pub trait DeviceTimer: Session {
     ) -> Result<u64>;
 }
 
-/// A session that can say which operators ran where: `tare/profile/1`.
+/// A session that can report which operators ran where: `tare/profile/1`.
 pub trait Profile: Session {
     /// Runs once more and returns the operators, in order of start. It may be slow, and may run in
     /// another session, of the same model with the same options, precision and shapes.
@@ -130,8 +130,8 @@ pub trait Profile: Session {
 ///
 /// Called on another thread than the busy one, so there is no instance.
 pub trait Cancel: Backend {
-    /// Asks all calls that are under way to end soon, each with [`ErrorCode::Cancelled`](super::ErrorCode),
-    /// and returns at once. Calls that begin afterwards are not concerned.
+    /// Asks all calls in progress to end soon, each with [`ErrorCode::Cancelled`](super::ErrorCode), and returns at
+    /// once. Does not affect calls that begin afterwards.
     ///
     /// # Errors
     ///
@@ -162,11 +162,11 @@ impl Mark<'_> {
 /// A session whose runs have phases, or moments that count, such as tokens: `tare/marks/1`.
 pub trait Marks: Session {
     /// Returns the names of the phases that make up a run, in order, such as `forward`, `backward`, `update`:
-    /// lower-case words, or several joined by hyphens, and at most 16. None: a run is done in one call.
+    /// lower-case words joined by hyphens, at most 16. None: a run is one call.
     fn phases(&self) -> Vec<String>;
 
-    /// Does a phase of a run, and returns when the device is done with it. All phases in order, with the same
-    /// inputs and outputs, do what [`Session::run`] does. Without phases it is asked for phase 0.
+    /// Runs one phase, and returns when the device is done with it. All phases in order, with the same inputs and
+    /// outputs, do what [`Session::run`] does. Without phases it is called for phase 0.
     ///
     /// # Errors
     ///
@@ -342,7 +342,7 @@ unsafe extern "C" fn read_state<B: DeviceState>(
     args: *mut abi::DeviceStateArgs,
 ) -> *mut abi::Error {
     let body = |args: &mut abi::DeviceStateArgs| {
-        // The backend's handle is left alone, since another thread may be using it.
+        // The backend's handle is not used, since another thread may be using it.
         // SAFETY: the contract.
         let device = unsafe { text(args.device, "the device") }?;
         let reading = B::reading(device)?;
@@ -423,7 +423,7 @@ where
 }
 
 unsafe extern "C" fn cancel_calls<B: Cancel>(args: *mut abi::CancelArgs) -> *mut abi::Error {
-    // The backend's handle is left alone, since another thread is using it.
+    // The backend's handle is not used, since another thread is using it.
     let body = |_: &mut abi::CancelArgs| B::cancel();
     // SAFETY: the contract.
     unsafe { call(args, body) }

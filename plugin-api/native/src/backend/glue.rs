@@ -32,7 +32,7 @@ pub(super) struct Instance<B> {
     _progress: Ending,
 }
 
-/// Ends the connection to the backend: the host must not be called again, by anybody.
+/// Ends the connection to the host when dropped: it must not be called again.
 struct Ending(Progress);
 
 impl Drop for Ending {
@@ -56,7 +56,7 @@ struct PreparedSession<S> {
     profile: StoredProfile,
     /// Name of its allocator at the last call.
     allocator: String,
-    /// Names of its phases, once they were asked for.
+    /// Names of its phases, once requested.
     phases: Option<StoredNames>,
 }
 
@@ -122,13 +122,13 @@ fn invalid(message: impl Into<String>) -> Error {
 ///
 /// # Safety
 ///
-/// `args` is null, or points to arguments as the ABI describes them that nobody else uses.
+/// `args` is null, or points to arguments as the ABI describes them that nothing else uses.
 #[inline]
 pub(super) unsafe fn call<T: SizedStruct>(
     args: *mut T,
     body: impl FnOnce(&mut T) -> Result<()>,
 ) -> *mut abi::Error {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     guard(|| unsafe { with_arguments(args, body) })
 }
 
@@ -145,7 +145,7 @@ pub(super) unsafe fn with_arguments<T: SizedStruct, R>(
     if args.is_null() || !args.is_aligned() {
         return Err(invalid("the arguments are null or misaligned"));
     }
-    // SAFETY: they are aligned, and the caller vouches for the rest.
+    // SAFETY: they are aligned, and the caller guarantees the rest.
     unsafe { abi::with_sized(args, too_small, body) }
 }
 
@@ -159,7 +159,7 @@ pub(super) unsafe fn text<'a>(raw: abi::String, what: &str) -> Result<&'a str> {
     if raw.data.is_null() {
         return Err(invalid(format!("{what} is null")));
     }
-    // SAFETY: not null, and the caller vouches for the length.
+    // SAFETY: not null, and the caller guarantees the length.
     let bytes = unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.length) };
     std::str::from_utf8(bytes).map_err(|error| invalid(format!("{what} is not UTF-8: {error}")))
 }
@@ -172,7 +172,7 @@ unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]
     match count {
         0 => Ok(&[]),
         _ if raw.is_null() => Err(invalid(format!("{what} are null"))),
-        // SAFETY: not null, and the caller vouches for the count.
+        // SAFETY: not null, and the caller guarantees the count.
         _ => Ok(unsafe { std::slice::from_raw_parts(raw, count) }),
     }
 }
@@ -181,10 +181,10 @@ unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]
 ///
 /// # Safety
 ///
-/// `handle` is null, or a box of `T` that nobody else uses.
+/// `handle` is null, or a box of `T` that nothing else uses.
 #[inline]
 pub(super) unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe { handle.cast::<T>().as_mut() }.ok_or_else(|| invalid("the handle is null"))
 }
 
@@ -192,9 +192,9 @@ pub(super) unsafe fn handle<'a, H, T>(handle: *mut H) -> Result<&'a mut T> {
 ///
 /// # Safety
 ///
-/// `handle` is null, or a box of `T` that nobody changes.
+/// `handle` is null, or a box of `T` that does not change.
 unsafe fn shared<'a, H, T>(handle: *mut H) -> Result<&'a T> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe { handle.cast::<T>().as_ref() }.ok_or_else(|| invalid("the handle is null"))
 }
 
@@ -221,7 +221,7 @@ pub unsafe fn enter<B: Backend>(host: *const abi::HostApi) -> *const abi::Backen
     if host.is_null() || !host.is_aligned() {
         return ptr::null();
     }
-    // SAFETY: it is aligned, and the caller vouches for the rest.
+    // SAFETY: it is aligned, and the caller guarantees the rest.
     let Ok(host) = (unsafe { abi::read_sized(host) }) else {
         // Such a host may not have `refuse`.
         return ptr::null();
@@ -243,7 +243,7 @@ pub unsafe fn enter<B: Backend>(host: *const abi::HostApi) -> *const abi::Backen
 
 fn refuse(host: &abi::HostApi, reason: &str) -> *const abi::BackendApi {
     if let Some(refuse) = host.refuse {
-        // SAFETY: the context is the host's own, and we are within the entry point.
+        // SAFETY: the context is the host's own, and this is within the entry point.
         unsafe { refuse(host.context, abi::String::borrow(reason)) };
     }
     ptr::null()
@@ -257,7 +257,7 @@ unsafe fn make<B: Backend>(host: &abi::HostApi) -> Result<Box<Instance<B>>, Stri
         let (major, minor) = (host.abi_major, host.abi_minor);
         return Err(format!("it is for ABI {}, the host speaks {major}.{minor}", abi::MAJOR));
     }
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let (name, version) = unsafe { (text(host.name, "name"), text(host.version, "version")) };
     let own = |text: Result<&str>| text.map(str::to_owned).map_err(|error| error.message);
     // SAFETY: the host is valid until the instance is dropped, and this with it.
@@ -303,8 +303,8 @@ fn table<B: Backend>() -> abi::BackendApi {
 }
 
 // In what follows, "the contract" is that of `plugin_api.h`: arguments and handles are null or valid,
-// and are used by one thread at a time; those of models and tensors by several if the backend says
-// that it serves them, which `threads` lets it say only if its types allow it.
+// and are used by one thread at a time; those of models and tensors by several if the backend declares that it serves
+// them, which `threads` allows only if its types do.
 
 unsafe extern "C" fn describe<B: Backend>(args: *mut abi::DescribeArgs) -> *mut abi::Error {
     let body = |args: &mut abi::DescribeArgs| {
@@ -430,16 +430,16 @@ unsafe extern "C" fn prepare<M: Model>(args: *mut abi::PrepareArgs) -> *mut abi:
 ///
 /// `raw` is null or points to `count` shapes that are valid during `'a`.
 unsafe fn shapes_of<'a>(raw: *const abi::Shape, count: usize) -> Result<Vec<&'a [i64]>> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let shapes = unsafe { list(raw, count, "the shapes") }?;
     shapes
         .iter()
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         .map(|shape| unsafe { list(shape.sizes, shape.rank, "the sizes of a shape") })
         .collect()
 }
 
-/// Checks that the least shapes do not exceed the typical ones, nor those the greatest.
+/// Checks that the least shapes do not exceed the typical ones, or those the greatest.
 fn check_bounds(info: &ModelInfo, ascending: [&[&[i64]]; 3]) -> Result<()> {
     for (index, input) in info.inputs.iter().enumerate() {
         let [least, typical, greatest] = ascending.map(|shapes| shapes[index]);
@@ -456,7 +456,7 @@ fn check_bounds(info: &ModelInfo, ascending: [&[&[i64]]; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Checks shapes against what the model says of its inputs.
+/// Checks shapes against the model's information about its inputs.
 fn check_shapes(info: &ModelInfo, shapes: &[&[i64]]) -> Result<()> {
     let (given, wanted) = (shapes.len(), info.inputs.len());
     if given != wanted {
@@ -509,7 +509,7 @@ unsafe extern "C" fn run<M: Model>(args: *mut abi::RunArgs) -> *mut abi::Error {
     unsafe { call(args, body) }
 }
 
-/// Runs in another way than `run`, with the arguments of a run.
+/// Runs in a way other than `run`, with the arguments of a run.
 ///
 /// # Safety
 ///
@@ -518,12 +518,11 @@ pub(super) unsafe fn run_with<M: Model, T>(
     args: *mut abi::RunArgs,
     run: impl FnOnce(&mut M::Session, &[&M::Tensor], &mut [Option<Box<M::Tensor>>]) -> Result<T>,
 ) -> Result<T> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe { with_arguments(args, |args| run_checked::<M, T>(args, true, run)) }
 }
 
-/// Runs in one way or another, with the inputs and outputs of a call, which must be there afterwards if the
-/// run is whole.
+/// Runs with the inputs and outputs of a call. Outputs must exist afterwards if the run is whole.
 ///
 /// # Safety
 ///
@@ -574,7 +573,7 @@ unsafe fn inputs_of<'a, M: Model>(
     Ok(unsafe { std::slice::from_raw_parts(inputs.as_ptr().cast(), inputs.len()) })
 }
 
-/// Profiles with the inputs of a call, and keeps what it says with the session.
+/// Profiles with the inputs of a call, and keeps the result with the session.
 ///
 /// # Safety
 ///
@@ -614,7 +613,7 @@ pub(super) unsafe fn phases_with<M: Model>(
     Ok(())
 }
 
-/// Does one phase of a run.
+/// Runs one phase.
 ///
 /// # Safety
 ///
@@ -638,11 +637,11 @@ pub(super) unsafe fn phase_with<M: Model>(
         // SAFETY: the contract.
         unsafe { run_checked::<M, _>(args, phase + 1 >= count, run) }
     };
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe { with_arguments(args, body) }
 }
 
-/// Asks a session's allocator.
+/// Reads a session's allocator.
 ///
 /// # Safety
 ///

@@ -3,9 +3,9 @@ Writing a backend in Rust.
 
 A backend is four traits: a [`Backend`] finds devices and loads a [`Model`]; a model makes [`Tensor`]s
 on its device and a [`Session`] for concrete shapes; a session runs.
-[`export_backend!`](crate::export_backend) turns the first of them into a plugin's entry point. What
-lies between them and the C table is here: arguments are checked, a panic becomes an internal
-error, information is kept alive as long as the header promises.
+[`export_backend!`](crate::export_backend) turns the first of them into a plugin's entry point. This module connects
+them with the C table: it checks arguments, turns a panic into an internal error, and keeps information alive as long
+as the header promises.
 
 The crate that implements them is built as a `cdylib`, with a `plugin.toml` beside its `Cargo.toml`.
 The guide, `docs/guide/backend-rust.md`, goes through a complete one; the backend `null` is the smallest
@@ -108,7 +108,7 @@ pub use crate::types::{
     ProfiledOperator, ShapesServed, TensorInfo, ValueKind, element_count,
 };
 
-/// A result of a backend's work.
+/// The result of a backend's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of a backend.
@@ -119,7 +119,7 @@ pub struct Error {
     pub code: ErrorCode,
     /// One sentence: what is wrong, and where.
     pub message: String,
-    /// More to read: a list of operators, a driver's log. May be empty.
+    /// Further text: a list of operators, a driver's log. May be empty.
     pub details: String,
 }
 
@@ -138,10 +138,10 @@ impl Error {
     }
 }
 
-/// The host, as it introduces itself.
+/// The host's own description.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Major and minor version of the ABI that it speaks.
+    /// Major and minor version of its ABI.
     pub abi: (u32, u32),
     /// Its name.
     pub name: String,
@@ -173,8 +173,8 @@ pub struct PrepareRequest<'a> {
     pub precision: &'a str,
     /// One shape for each input; checked against [`ModelInfo`] before the model sees it.
     pub shapes: &'a [&'a [i64]],
-    /// Between which shapes those of calls may be, if not all have the shapes above. A session that serves
-    /// them says so by [`Session::shapes_served`].
+    /// Bounds of the shapes of calls, if not all have the shapes above. A session that serves them declares this by
+    /// [`Session::shapes_served`].
     pub bounds: Option<ShapeBounds<'a>>,
 }
 
@@ -192,7 +192,7 @@ pub trait Backend: Sized + 'static {
     /// Its models.
     type Model: Model;
 
-    /// Makes the backend. Must be quick, and look for no device yet.
+    /// Creates the backend. Must be quick, and not search for devices yet.
     ///
     /// # Errors
     ///
@@ -319,11 +319,11 @@ pub trait Session: 'static {
         self.run(inputs, outputs)
     }
 
-    /// Returns when all that was queued is done.
+    /// Returns when all queued work is done.
     ///
     /// # Errors
     ///
-    /// The first error among it.
+    /// The first error of that work.
     fn synchronise(&mut self) -> Result<()> {
         Ok(())
     }

@@ -18,7 +18,7 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     ///
-    /// Names the option, and those that exist.
+    /// Names the option, and the known ones.
     pub fn only(&self, known: &[&str]) -> Result<()> {
         let is_known = |key: &str| {
             known.iter().any(|known| match known.strip_suffix('*') {
@@ -53,8 +53,8 @@ impl<'a> Options<'a> {
     }
 
     /// Returns whether the option [`OPTION_PLACEMENT`] requires every operator to run on the requested
-    /// device. A backend that could run one elsewhere must then refuse to; any other backend only has to
-    /// know the option. It is a key of its own in the manifest, and not declared in `plugin.toml`.
+    /// device. A backend that could run one elsewhere must then refuse to; any other backend only has to know the
+    /// option. It is a separate key in the manifest, and not declared in `plugin.toml`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Saying how far a long call has come.
+//! Progress of a long call.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -9,9 +9,8 @@ use crate::abi;
 
 type Function = unsafe extern "C" fn(*mut c_void, *const abi::Progress);
 
-/// Reports progress from within a call, so that a long call is not taken for one that hangs. It may be kept,
-/// and cloned for models and sessions. Once the backend has ended, or if the host does not listen, it does
-/// nothing.
+/// Reports progress from within a call, so that a long call does not look like a hang. It may be kept, and cloned for
+/// models and sessions. After the backend has ended, or if the host does not listen, it does nothing.
 #[derive(Clone, Default)]
 pub struct Progress {
     host: Rc<Cell<Option<(Function, *mut c_void)>>>,
@@ -26,12 +25,12 @@ impl Progress {
         Self { host: Rc::new(Cell::new(host)) }
     }
 
-    /// Lets go of the host.
+    /// Disconnects from the host.
     pub(super) fn end(&self) {
         self.host.set(None);
     }
 
-    /// Says which part of the call is done, from 0 to 1, if that is known, and what is being done, such as
+    /// Reports the part of the call that is done, from 0 to 1, if known, and the current activity, such as
     /// `compiling kernels`.
     pub fn report(&self, part: Option<f64>, doing: &str) {
         let Some((progress, context)) = self.host.get() else { return };

@@ -64,7 +64,7 @@ impl<'a> Layout<'a> {
         if raw.is_null() || !raw.is_aligned() {
             return Err(invalid("the view is null or misaligned".into()));
         }
-        // SAFETY: it is aligned, and the caller vouches for the rest.
+        // SAFETY: it is aligned, and the caller guarantees the rest.
         let raw = unsafe { abi::read_sized(raw) }.map_err(super::glue::too_small)?;
         let abi::DType { code, bits, lanes } = raw.dtype;
         let dtype = DataType::from_abi(raw.dtype).ok_or_else(|| {
@@ -92,8 +92,8 @@ impl<'a> Layout<'a> {
         Ok(Self { dtype, shape, strides, count, first })
     }
 
-    /// Calls `visit` with each stretch of consecutive elements, in C order: its first byte, and how
-    /// many elements it has.
+    /// Calls `visit` with each stretch of consecutive elements, in C order: its first byte and its number of
+    /// elements.
     fn stretches(&self, mut visit: impl FnMut(*mut u8, usize)) {
         if self.count == 0 {
             return;
@@ -104,7 +104,7 @@ impl<'a> Layout<'a> {
         };
         let size = self.dtype.size() as isize;
         let rank = self.shape.len();
-        // The innermost axis is visited whole where its elements are neighbours.
+        // The innermost axis is visited whole if its elements are adjacent.
         let (outer, stretch) = match (self.shape[rank - 1], strides[rank - 1]) {
             (length, 1) => (rank - 1, length as usize),
             _ => (rank, 1),
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
     ///
     /// `raw` is null or a view as the ABI describes it, whose elements may be read during `'a`.
     pub unsafe fn new(raw: *const abi::View) -> Result<Self> {
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         Ok(Self { layout: unsafe { Layout::new(raw) }? })
     }
 
@@ -214,7 +214,7 @@ impl<'a> View<'a> {
         let mut wrong = None;
         self.layout.stretches(|source, length| {
             for at in 0..length {
-                // SAFETY: the view's elements are readable during `'a`, and so is what they point to. They
+                // SAFETY: the view's elements are readable during `'a`, and so are the texts that they point to. They
                 // need not be aligned.
                 let text = unsafe {
                     let element = source.cast::<abi::String>().wrapping_add(at).read_unaligned();
@@ -303,9 +303,9 @@ impl<'a> ViewMut<'a> {
     /// # Safety
     ///
     /// `raw` is null or a view as the ABI describes it, whose elements may be written during `'a` and are
-    /// used by nobody else.
+    /// not used elsewhere.
     pub unsafe fn new(raw: *const abi::View) -> Result<Self> {
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         Ok(Self { layout: unsafe { Layout::new(raw) }?, exclusive: PhantomData })
     }
 
@@ -327,7 +327,7 @@ impl<'a> ViewMut<'a> {
             return None;
         }
         let length = self.layout.count * self.layout.dtype.size();
-        // SAFETY: the elements may be written by us alone, and lie one after another.
+        // SAFETY: access to the elements is exclusive, and they lie one after another.
         Some(unsafe { std::slice::from_raw_parts_mut(self.layout.first.cast(), length) })
     }
 
@@ -345,8 +345,7 @@ impl<'a> ViewMut<'a> {
         self.write_bytes(bytes)
     }
 
-    /// Writes where texts lie, which are in C order. They must stay there as long as the host may read them,
-    /// which is for the caller to see to.
+    /// Writes the addresses of texts in C order. The caller keeps them valid as long as the host may read them.
     pub(super) fn write_texts(&mut self, texts: &[String]) -> Result<()> {
         self.layout.expect(DataType::STRING)?;
         let (given, wanted) = (texts.len(), self.layout.count);
@@ -475,7 +474,7 @@ mod tests {
                 let written: Vec<u16> = expected.iter().map(|value| value + 1000).collect();
                 let mut target = raw;
                 target.data = memory.as_mut_ptr().cast();
-                // SAFETY: as above, and nobody else uses the memory.
+                // SAFETY: as above, and nothing else uses the memory.
                 unsafe { ViewMut::new(&raw const target) }
                     .and_then(|mut view| view.write(&written))
                     .expect("as many elements");

@@ -1,4 +1,4 @@
-//! A run with everything laid out beforehand.
+//! A run whose arguments are laid out beforehand.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -29,7 +29,7 @@ pub struct Call {
 #[derive(Debug, Clone, Copy)]
 pub struct MarkedRun {
     pub(super) run: abi::Call<abi::MarkedRunArgs>,
-    /// Whose function it is.
+    /// The backend of this function.
     pub(super) backend: *mut abi::Backend,
 }
 
@@ -86,8 +86,8 @@ impl Call {
         self.invoke()
     }
 
-    /// Does one phase of a run, from 0, and returns when the device is done with it. All phases in order make
-    /// a run. `on_mark` is called whenever something that is counted is complete, such as a token.
+    /// Runs one phase, counted from 0, and returns when the device is done with it. All phases in order make a run.
+    /// `on_mark` is called whenever a counted item, such as a token, is complete.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Call {
             mark: Some(mark::<F>),
         };
         // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as the
-        // ABI wants. The function is of the same backend.
+        // ABI requires. The function is of the same backend.
         let error = unsafe { (run.run)(&raw mut args) };
         if error.is_null() {
             return Ok(());
@@ -131,8 +131,8 @@ impl Call {
     #[inline]
     fn invoke(&mut self) -> Result<()> {
         // SAFETY: session, inputs and outputs are alive and of one model, and laid out as the ABI
-        // wants; `Call` is not `Send`, so this is the thread that prepared its session: that of the entry
-        // point, or one of a backend that serves several.
+        // requires; `Call` is not `Send`, so this is the thread that prepared its session: that of the entry point,
+        // or one of a backend that serves several.
         let error = unsafe { (self.run)(&raw mut self.args) };
         if error.is_null() {
             return Ok(());
@@ -193,8 +193,8 @@ impl Call {
         tensor::kind(&self.session.model, handle)
     }
 
-    /// Takes an output of the latest run, to be an input elsewhere; the next run makes a new
-    /// one. Waits for it if it was enqueued.
+    /// Takes an output of the latest run, for use as an input elsewhere; the next run makes a new one. Waits for the
+    /// run if it was enqueued.
     ///
     /// # Errors
     ///
@@ -211,11 +211,11 @@ impl Call {
         self.output_handles.iter().any(|handle| !handle.is_null())
     }
 
-    /// Checks whether the latest run has left every output, and with a shape that the model's information
-    /// promises. Waits for the run if it was enqueued.
+    /// Checks that the latest run has left every output, with the shape in the model's information. Waits for the run
+    /// if it was enqueued.
     ///
-    /// An axis of a fixed size has that size, and an axis with the name of an input's axis has that one's. The names of
-    /// other axes promise nothing.
+    /// An axis of a fixed size must have that size, and an axis with the name of an input's axis must have the size of
+    /// that axis. Other axes can have any size.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl Call {
         Ok(())
     }
 
-    /// Returns the size of an axis, if that is promised.
+    /// Returns the size of an axis, if the model's information defines it.
     fn promised_size(&self, dimension: &Dimension) -> Option<i64> {
         let name = match dimension {
             Dimension::Fixed(size) => return i64::try_from(*size).ok(),
@@ -322,7 +322,7 @@ fn check(session: &Rc<SessionInner>, index: usize, input: &Tensor) -> Result<()>
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // Inputs and outputs must not go while they are in use; the error was someone else's to see.
+        // Inputs and outputs must not be dropped while they are in use. The caller had the chance to see the error.
         let _ = self.wait();
         for handle in self.output_handles.drain(..).filter(|handle| !handle.is_null()) {
             tensor::destroy(&self.session.model, handle);

@@ -1,19 +1,19 @@
-//! Asking a backend on another thread to end the calls that are under way.
+//! Cancelling a backend's calls from another thread.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Backend, Error, Result, extensions};
 use crate::abi;
 
-/// A backend that can be asked, as long as it lives.
+/// A backend that can be cancelled while it lives.
 #[derive(Clone, Copy)]
 struct Target {
     cancel: abi::Call<abi::CancelArgs>,
     handle: *mut abi::Backend,
 }
 
-// SAFETY: the function may be called on any thread and at any time while the backend lives. It is called
-// with the lock held that the backend's end has to take.
+// SAFETY: the function may be called on any thread and at any time while the backend lives. The caller holds the lock
+// that the backend's end must take.
 unsafe impl Send for Target {}
 
 /// State that a backend and its cancellers share.
@@ -27,7 +27,7 @@ impl Shared {
     }
 }
 
-/// Asks a backend to end the calls that are under way, from any thread. It may outlive the backend.
+/// Cancels a backend's calls in progress, from any thread. It may outlive the backend.
 #[derive(Clone)]
 pub struct Canceller(Shared);
 
@@ -55,11 +55,11 @@ impl std::fmt::Debug for Canceller {
 }
 
 impl Backend {
-    /// Asks this backend to end calls before they are done; `None` if it cannot.
+    /// Returns a canceller of this backend's calls; `None` if the backend cannot cancel.
     ///
     /// # Errors
     ///
-    /// That its table breaks the rules.
+    /// If the table of the extension breaks the rules.
     #[must_use]
     pub fn canceller(&self) -> Option<Result<Canceller, Error>> {
         let cancel = self.inner.function(abi::CANCEL, |table: &abi::Cancel| table.cancel)?;

@@ -38,7 +38,7 @@ impl Error {
     ///
     /// # Safety
     ///
-    /// `raw` is what a function of the table has just returned, not null.
+    /// `raw` was just returned by a function of the table, and is not null.
     #[cold]
     pub(super) unsafe fn take(call: &'static str, raw: *mut abi::Error) -> Self {
         // SAFETY: the table's functions return errors that the ABI describes.
@@ -57,7 +57,7 @@ impl Error {
         let Some(destroy) = error.destroy else {
             return Self::contract(call, "returned an error without `destroy`");
         };
-        // SAFETY: the error is ours, and nothing of it is used any more.
+        // SAFETY: this side owns the error, and does not use it any more.
         unsafe { destroy(raw) };
         match texts {
             Ok((message, details)) => Self { call, code: error_code, message, details },

@@ -54,14 +54,14 @@ impl BackendInner {
 ///
 /// # Safety
 ///
-/// The arguments are filled in as the ABI wants, on a thread that may make this call, with handles of
-/// the backend whose function it is.
+/// The arguments are filled in as the ABI requires, on a thread that may make this call, with handles of the backend
+/// whose function it is.
 pub(super) unsafe fn invoke<Args>(
     name: &'static str,
     function: abi::Call<Args>,
     args: &mut Args,
 ) -> Result<()> {
-    // SAFETY: the caller vouches for the arguments.
+    // SAFETY: the caller guarantees the arguments.
     let error = unsafe { function(args) };
     if error.is_null() {
         return Ok(());
@@ -124,7 +124,7 @@ impl Backend {
     }
 }
 
-/// Reads what a device does, on any thread. It cannot outlive its backend.
+/// Reads a device's state, on any thread. It cannot outlive its backend.
 #[derive(Debug)]
 pub struct DeviceStateReader<'a> {
     read: abi::Call<abi::DeviceStateArgs>,
@@ -195,7 +195,7 @@ impl Backend {
 }
 
 impl Session {
-    /// Returns the names of the phases that make up a run of this session; none if a run is done in one call.
+    /// Returns the names of the phases that make up a run of this session; none if a run is one call.
     ///
     /// # Errors
     ///
@@ -292,7 +292,7 @@ impl Call {
             copy_out_ns: 0,
         };
         // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out
-        // as the ABI wants.
+        // as the ABI requires.
         let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
         let abi::StageTimesArgs { copy_in_ns, compute_ns, copy_out_ns, .. } = args;
         Some(called.map(|()| StageTimes { copy_in_ns, compute_ns, copy_out_ns }))
@@ -316,7 +316,7 @@ impl Call {
             device_ns: 0,
         };
         // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as
-        // the ABI wants.
+        // the ABI requires.
         let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
         Some(called.map(|()| args.device_ns))
     }
@@ -339,7 +339,7 @@ impl Call {
             operators: std::ptr::null(),
             operator_count: 0,
         };
-        // SAFETY: session and inputs are alive and of one model, and laid out as the ABI wants.
+        // SAFETY: session and inputs are alive and of one model, and laid out as the ABI requires.
         let called = profile.and_then(|profile| unsafe { invoke(name, profile, &mut args) });
         Some(called.and_then(|()| {
             // SAFETY: the call has just handed them out, and the session is alive.

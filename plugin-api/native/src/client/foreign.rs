@@ -1,10 +1,10 @@
 //! Reading a plugin's data: nothing is trusted before it is checked.
 //!
-//! A wild pointer cannot be distinguished from a good one. These can be detected: null, misaligned,
-//! absurdly many, absurdly long, not UTF-8, and structs smaller than their first version.
+//! A wild pointer cannot be distinguished from a valid one. These faults can be detected: null, misaligned, absurdly
+//! many, absurdly long, not UTF-8, and structs smaller than their first version.
 //!
-//! Names and values that are too long are refused. Messages are cut instead: the beginning of a
-//! message about a failure is worth more than a refusal.
+//! Names and values that are too long are refused. Messages are cut instead: the beginning of a message is more
+//! useful than a refusal.
 
 use std::collections::HashSet;
 
@@ -17,22 +17,22 @@ use crate::types::{
 const LONGEST_NAME: usize = 16 << 10;
 /// Longest accepted message, in bytes; most of it is not kept.
 const LONGEST_MESSAGE: usize = 4 << 20;
-/// No list may have more entries.
+/// Limit on the entries of a list.
 const LONGEST_LIST: usize = 1 << 16;
-/// No machine has more devices.
+/// Limit on the devices of a machine.
 const MOST_DEVICES: usize = 1 << 10;
-/// No device and no session has more to say of itself.
+/// Limit on the attributes of a device or session.
 const MOST_ATTRIBUTES: usize = 1 << 10;
 /// Longest accepted device id, in bytes.
 const LONGEST_DEVICE_ID: usize = 128;
 /// Limit in bytes for showing a text that is not valid UTF-8.
 const SHOWN: usize = 64;
-/// No run may have more phases.
+/// Limit on the phases of a run.
 const MOST_PHASES: usize = 16;
-/// No tensor may have more axes.
+/// Limit on the axes of a tensor.
 pub(super) const HIGHEST_RANK: usize = 64;
 
-/// The error, in words that follow the name of a call.
+/// A result whose error continues a sentence that begins with the name of a call.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
 /// # Safety
@@ -42,7 +42,7 @@ pub(super) unsafe fn structure<T: abi::SizedStruct>(raw: *const T, what: &str) -
     if raw.is_null() || !raw.is_aligned() {
         return Err(format!("returned {what} that is {}", nowhere(raw)));
     }
-    // SAFETY: it is aligned, and the caller vouches for the rest.
+    // SAFETY: it is aligned, and the caller guarantees the rest.
     unsafe { abi::read_sized(raw) }.map_err(|abi::SizeError { given, least }| {
         format!("returned {what} that claims {given} bytes; ABI 1.0 has {least}")
     })
@@ -50,9 +50,9 @@ pub(super) unsafe fn structure<T: abi::SizedStruct>(raw: *const T, what: &str) -
 
 /// # Safety
 ///
-/// `raw` is null, or points to `count` readable values that stay as they are during `'a`.
+/// `raw` is null, or points to `count` readable values that do not change during `'a`.
 pub(super) unsafe fn list<'a, T>(raw: *const T, count: usize, what: &str) -> Result<&'a [T]> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe { list_of(raw, count, LONGEST_LIST, what) }
 }
 
@@ -69,7 +69,7 @@ unsafe fn list_of<'a, T>(raw: *const T, count: usize, most: usize, what: &str) -
     if raw.is_null() || !raw.is_aligned() {
         return Err(format!("returned {count} {what} at an address that is {}", nowhere(raw)));
     }
-    // SAFETY: it is not null and aligned, the length is bounded, the caller vouches for the rest.
+    // SAFETY: it is not null and aligned, the length is bounded, the caller guarantees the rest.
     Ok(unsafe { std::slice::from_raw_parts(raw, count) })
 }
 
@@ -83,7 +83,7 @@ fn nowhere<T>(raw: *const T) -> &'static str {
 ///
 /// `raw.data` is null, or points to `raw.length` readable bytes.
 pub(super) unsafe fn text(raw: abi::String, what: &str) -> Result<String> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { bytes(&raw, LONGEST_NAME, what) }?;
     let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, what, &error))?;
     Ok(text.to_owned())
@@ -95,7 +95,7 @@ pub(super) unsafe fn text(raw: abi::String, what: &str) -> Result<String> {
 ///
 /// As for [`text`].
 pub(super) unsafe fn message(raw: abi::String, limit: usize, what: &str) -> Result<String> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { bytes(&raw, LONGEST_MESSAGE, what) }?;
     let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, what, &error))?;
     let kept = &text[..text.floor_char_boundary(limit)];
@@ -107,7 +107,7 @@ pub(super) unsafe fn message(raw: abi::String, limit: usize, what: &str) -> Resu
 
 /// # Safety
 ///
-/// As for [`text`]; the bytes stay as they are during `'a`.
+/// As for [`text`]; the bytes do not change during `'a`.
 unsafe fn bytes<'a>(raw: &'a abi::String, longest: usize, what: &str) -> Result<&'a [u8]> {
     if raw.length == 0 {
         return Ok(&[]);
@@ -121,11 +121,11 @@ unsafe fn bytes<'a>(raw: &'a abi::String, longest: usize, what: &str) -> Result<
             raw.length
         ));
     }
-    // SAFETY: not null, the length is bounded, and the caller vouches for the bytes.
+    // SAFETY: not null, the length is bounded, and the caller guarantees the bytes.
     Ok(unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.length) })
 }
 
-/// Shows the beginning only, because escaped bytes take many times their size.
+/// Shows only the beginning, because escaped bytes take many times their size.
 fn not_utf8(bytes: &[u8], what: &str, error: &std::str::Utf8Error) -> String {
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)]);
     let rest = if bytes.len() > SHOWN { " and more" } else { "" };
@@ -136,7 +136,7 @@ fn not_utf8(bytes: &[u8], what: &str, error: &std::str::Utf8Error) -> String {
 ///
 /// As for [`text`].
 unsafe fn filled_text(raw: abi::String, what: &str) -> Result<String> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { text(raw, what) }?;
     if text.is_empty() { Err(format!("returned {what} that is empty")) } else { Ok(text) }
 }
@@ -149,11 +149,11 @@ pub(super) unsafe fn attributes(
     count: usize,
     what: &str,
 ) -> Result<Vec<(String, String)>> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let raw = unsafe { list_of(raw, count, MOST_ATTRIBUTES, what) }?;
     raw.iter()
         .map(|attribute| {
-            // SAFETY: passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { Ok((filled_text(attribute.key, what)?, text(attribute.value, what)?)) }
         })
         .collect()
@@ -163,7 +163,7 @@ pub(super) unsafe fn attributes(
 ///
 /// As for [`list`] and [`text`].
 unsafe fn names(raw: *const abi::String, count: usize, what: &str) -> Result<Vec<String>> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe { list(raw, count, what)?.iter().map(|name| filled_text(*name, what)).collect() }
 }
 
@@ -171,7 +171,7 @@ unsafe fn names(raw: *const abi::String, count: usize, what: &str) -> Result<Vec
 ///
 /// As for [`structure`].
 pub(super) unsafe fn description(raw: *const abi::Description) -> Result<Description> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let raw = structure(raw, "a description")?;
         Ok(Description {
@@ -191,9 +191,9 @@ pub(super) unsafe fn description(raw: *const abi::Description) -> Result<Descrip
 pub(super) unsafe fn devices(raw: *const *const abi::Device, count: usize) -> Result<Vec<Device>> {
     let mut devices: Vec<Device> = Vec::new();
     let mut ids = HashSet::new();
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     for raw in unsafe { list_of(raw, count, MOST_DEVICES, "devices") }? {
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         let device = unsafe { device(*raw) }?;
         if !ids.insert(device.id.clone()) {
             return Err(format!("returned two devices with the id `{}`", device.id));
@@ -209,11 +209,11 @@ pub(super) unsafe fn devices(raw: *const *const abi::Device, count: usize) -> Re
 ///
 /// As for [`list`] and [`text`].
 pub(super) unsafe fn phases(raw: *const abi::String, count: usize) -> Result<Vec<String>> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let raw = unsafe { list_of(raw, count, MOST_PHASES, "phases") }?;
     let mut phases: Vec<String> = Vec::new();
     for name in raw {
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { filled_text(*name, "the name of a phase") }?;
         let is_word = |part: &str| {
             !part.is_empty()
@@ -234,8 +234,8 @@ pub(super) unsafe fn phases(raw: *const abi::String, count: usize) -> Result<Vec
     Ok(phases)
 }
 
-/// Returns whether it can be typed into a manifest and a shell, and is one word in every table: people
-/// name devices by it, and it is a part of each case's name. A device's full name is its name.
+/// Returns whether a text can be a device's id: it must be easy to type into a manifest and a shell, and be one word
+/// in every table, because it is part of each case's name. The full name of a device is a separate field.
 fn is_device_id(id: &str) -> bool {
     id.len() <= LONGEST_DEVICE_ID
         && id.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -246,7 +246,7 @@ fn is_device_id(id: &str) -> bool {
 ///
 /// As for [`structure`].
 unsafe fn device(raw: *const abi::Device) -> Result<Device> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let raw = structure(raw, "a device")?;
         let id = filled_text(raw.id, "a device's id")?;
@@ -276,7 +276,7 @@ unsafe fn device(raw: *const abi::Device) -> Result<Device> {
 ///
 /// As for [`structure`].
 pub(super) unsafe fn model_info(raw: *const abi::ModelInfo) -> Result<ModelInfo> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let raw = structure(raw, "a model's information")?;
         let tensors = |raw, count, what| -> Result<Vec<TensorInfo>> {
@@ -297,7 +297,7 @@ pub(super) unsafe fn model_info(raw: *const abi::ModelInfo) -> Result<ModelInfo>
 ///
 /// As for [`structure`].
 unsafe fn tensor_info(raw: *const abi::TensorInfo, what: &str) -> Result<TensorInfo> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let raw = structure(raw, &format!("information on {what}"))?;
         let name = text(raw.name, &format!("a name among the {what}"))?;
@@ -328,7 +328,7 @@ unsafe fn tensor_info(raw: *const abi::TensorInfo, what: &str) -> Result<TensorI
 /// As for [`text`].
 unsafe fn dimension(raw: abi::Dimension, of: &str) -> Result<Dimension> {
     match raw.size {
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         abi::DYNAMIC => Ok(Dimension::Dynamic(unsafe { text(raw.name, "an axis's name") }?)),
         size => u64::try_from(size)
             .map(Dimension::Fixed)
@@ -343,11 +343,11 @@ pub(super) unsafe fn operators(
     raw: *const *const abi::Operator,
     count: usize,
 ) -> Result<Vec<ProfiledOperator>> {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     let raw = unsafe { list(raw, count, "operators") }?;
     raw.iter()
         .map(|raw| {
-            // SAFETY: passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 let raw = structure(*raw, "an operator")?;
                 Ok(ProfiledOperator {

@@ -1,16 +1,16 @@
 /*!
 The host's side: safe wrappers over a plugin's entry point.
 
-[`Backend::open`] takes the entry point and is the one unsafe door; everything after it is safe as
-long as the plugin keeps the ABI. All data from a plugin is checked and copied immediately: null and
-misaligned pointers, text that is not UTF-8, absurd counts, structs smaller than their first version
-become an [`Error`] with the code [`ErrorCode::Contract`].
+[`Backend::open`] takes the entry point and is the only unsafe function; everything after it is safe if the plugin
+keeps the ABI. All data from a plugin is checked and copied immediately: null and misaligned pointers, text that is
+not UTF-8, absurd counts, structs smaller than their first version become an [`Error`] with the code
+[`ErrorCode::Contract`].
 
-Handles are never null. They keep their parents alive, so they end in the right order however they are dropped:
-calls and tensors before their session and model, models before the backend. All of this stays on the
-thread that opened the backend, and the types are not `Send`; only a backend that serves several
-threads lets a model be prepared on others, by [`Model::on_threads`]. Models and the backend end on the
-thread that opened it, or not at all. The functions that the host gives a plugin are valid as long as the process lives.
+Handles are never null. They keep their parents alive, so they end in the right order in whichever order they are
+dropped: calls and tensors before their session and model, models before the backend. They stay on the thread that
+opened the backend, and the types are not `Send`; only if a backend serves several threads, [`Model::on_threads`]
+allows preparing a model on others. Models and the backend end on the thread that opened it, or not at all. The
+functions that the host gives a plugin are valid for the life of the process.
 
 A [`Call`] is timed. It is prepared beforehand, so [`Call::run`] is one indirect call without any
 allocation.
@@ -44,14 +44,14 @@ pub use crate::types::{
 
 use crate::abi;
 
-/// A result of a call into a backend.
+/// The result of a call into a backend.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Calls a function of the table.
 macro_rules! invoke {
     ($functions:expr, $call:ident, $args:expr) => {{
-        // SAFETY: the arguments are filled in as the ABI wants, on the thread of the entry point or
-        // on one of a backend that serves several, with handles of this backend that have not been ended.
+        // SAFETY: the arguments are filled in as the ABI requires, on the thread of the entry point or on one of a
+        // backend that serves several, with handles of this backend that have not been ended.
         let error = unsafe { ($functions.$call)($args) };
         if error.is_null() {
             Ok(())
@@ -63,7 +63,7 @@ macro_rules! invoke {
 }
 use invoke;
 
-/// The table, with every function known to be there.
+/// The table, with every function checked to be present.
 struct Functions {
     describe: abi::Call<abi::DescribeArgs>,
     devices: abi::Call<abi::DevicesArgs>,
@@ -100,7 +100,7 @@ impl Functions {
 /// Progress of a call, as the backend reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgressReport {
-    /// Part that is done, 0 to 1, if that is known.
+    /// Part that is done, from 0 to 1, if known.
     pub part: Option<f64>,
     /// Current activity; may be empty. Cut at 200 bytes.
     pub doing: String,
@@ -112,12 +112,12 @@ const DOING_LIMIT: usize = 200;
 /// Callback for progress.
 pub type OnProgress = Box<dyn FnMut(ProgressReport)>;
 
-/// The host's functions, at an address that stays valid for the life of the process: a plugin may keep it, and
-/// call from a thread of its own, whatever became of its backend. So this is never freed.
+/// The host's functions, at an address that stays valid for the life of the process: a plugin may keep it, and call
+/// from its own threads after its backend has ended. So this is never freed.
 struct Host {
     api: abi::HostApi,
     refusal: Option<String>,
-    /// The one thread whose progress is listened to.
+    /// The only thread whose progress is reported.
     thread: ThreadId,
     on_progress: RefCell<OnProgress>,
 }
@@ -141,14 +141,14 @@ impl Host {
             on_progress: RefCell::new(on_progress),
         }));
         let host = NonNull::from(host);
-        // SAFETY: it was just made, and nobody else has it.
+        // SAFETY: it was just made, and nothing else has it.
         unsafe { (*host.as_ptr()).api.context = host.as_ptr().cast() };
         host
     }
 
-    /// Drops the listener, on the thread of the host. What a plugin says from now on is not heard.
+    /// Drops the listener, on the thread of the host. Later reports of the plugin are ignored.
     fn stop_listening(host: NonNull<Self>) {
-        // SAFETY: it is never freed, and only this thread uses the listener, which is in no call now.
+        // SAFETY: it is never freed, and only this thread uses the listener, which is not in a call now.
         let listener = unsafe { &(*host.as_ptr()).on_progress };
         if let Ok(mut listener) = listener.try_borrow_mut() {
             *listener = Box::new(|_| {});
@@ -170,17 +170,17 @@ unsafe extern "C" fn progress(context: *mut c_void, report: *const abi::Progress
     let on_progress = unsafe { &*on_progress };
     // SAFETY: the plugin passes progress as the ABI describes it.
     let Ok(report) = (unsafe { foreign::structure(report, "progress") }) else { return };
-    // A listener that calls the backend is not told what comes of that.
+    // Progress during the listener's own calls of the backend is not reported.
     let Ok(mut listener) = on_progress.try_borrow_mut() else { return };
     let part = (0.0..=1.0).contains(&report.part).then_some(report.part);
-    // SAFETY: the text is valid during this call. One that is not text says nothing.
+    // SAFETY: the text is valid during this call. Invalid text is ignored.
     let doing = unsafe { foreign::message(report.doing, DOING_LIMIT, "what is being done") };
     listener(ProgressReport { part, doing: doing.unwrap_or_default() });
 }
 
 unsafe extern "C" fn refuse(context: *mut c_void, reason: abi::String) {
-    // SAFETY: the plugin passes the context that it was given, and a valid string, from within
-    // its entry point, while nobody else uses the host.
+    // SAFETY: the plugin passes the context that it was given, and a valid string, from within its entry point, while
+    // nothing else uses the host.
     unsafe {
         let reason = foreign::message(reason, error::MESSAGE_LIMIT, "a reason");
         let reason = reason.unwrap_or_else(|detail| detail);
@@ -201,8 +201,8 @@ struct BackendInner {
 }
 
 impl BackendInner {
-    /// Unloads a model: at once on the thread of the entry point, and when that thread has the next chance on
-    /// another one.
+    /// Unloads a model: at once on the thread of the entry point; on other threads, leaves it to the next call on
+    /// that thread.
     fn unload(&self, model: NonNull<abi::Model>) {
         if thread::current().id() != self.thread {
             self.ended.lock().unwrap_or_else(PoisonError::into_inner).push(model);
@@ -210,7 +210,7 @@ impl BackendInner {
         }
         let mut args =
             abi::UnloadArgs { struct_size: size_of::<abi::UnloadArgs>(), model: model.as_ptr() };
-        // There is nothing that the host could do about an error here.
+        // The host cannot handle an error here.
         let _ = invoke!(self.functions, unload, &raw mut args);
     }
 
@@ -224,15 +224,15 @@ impl BackendInner {
 impl Drop for BackendInner {
     fn drop(&mut self) {
         if thread::current().id() != self.thread {
-            // A thread of a client has outlived all that the thread of the entry point had. Nobody may destroy
-            // the backend here, so it stays until the process ends.
+            // A client's thread has outlived everything on the thread of the entry point. The backend must not be
+            // destroyed on this thread, so it stays until the process ends.
             return;
         }
         self.canceller.end();
         self.unload_ended();
         let mut args =
             abi::DestroyArgs { struct_size: size_of::<abi::DestroyArgs>(), backend: self.handle };
-        // Nobody is left to whom an error could matter.
+        // An error does not matter here any more.
         let _ = invoke!(self.functions, destroy, &raw mut args);
         Host::stop_listening(self.host);
     }
@@ -261,8 +261,7 @@ impl Backend {
     ///
     /// # Errors
     ///
-    /// If the plugin refuses, has another version, or returns something that cannot be
-    /// a table.
+    /// If the plugin refuses, has another version, or returns an invalid table.
     ///
     /// # Safety
     ///
@@ -270,7 +269,7 @@ impl Backend {
     /// until the backend and everything that came from it are dropped. No other backend from the same
     /// library is alive.
     pub unsafe fn open(entry: abi::Entry) -> Result<Self, OpenError> {
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::open_with(entry, Box::new(|_| {})) }
     }
 
@@ -291,7 +290,7 @@ impl Backend {
             Self::from_table(table, host)
         };
         if opened.is_err() {
-            // The plugin may be alive all the same, as after a table that breaks the rules.
+            // The plugin may still be alive, for instance if its table breaks the rules.
             Host::stop_listening(host);
         }
         opened
@@ -436,17 +435,16 @@ impl Backend {
 /// A model of a backend that serves several threads.
 pub struct ModelOnThreads<'a>(&'a Model);
 
-// SAFETY: it is only made if the backend offers the extension, which allows what can be done
-// with a model on any thread, and several at once. What ends on another thread than that of the
-// entry point leaves the model and the backend to that thread.
+// SAFETY: it is only made if the backend offers the extension, which allows all uses of a model on any thread, and on
+// several at once. If the last user is on another thread, the model and the backend are left to the thread of the
+// entry point.
 unsafe impl Send for ModelOnThreads<'_> {}
 // SAFETY: the same.
 unsafe impl Sync for ModelOnThreads<'_> {}
 
 impl ModelOnThreads<'_> {
-    /// Returns the model, for the calling thread. Sessions and tensors that are made from it stay
-    /// on that thread. If they outlive the model, it is unloaded after them, by the thread that opened the
-    /// backend.
+    /// Returns the model, for the calling thread. Sessions and tensors made from it stay on that thread. If they
+    /// outlive the model, it is unloaded after them, by the thread that opened the backend.
     #[must_use]
     pub fn here(&self) -> &Model {
         self.0
@@ -580,7 +578,7 @@ struct SessionInner {
     info: Arc<ModelInfo>,
     handle: NonNull<abi::Session>,
     shapes: Vec<Vec<i64>>,
-    /// Bounds of the shapes of calls, if they may differ.
+    /// Bounds of the shapes of calls, if shapes may differ.
     bounds: Option<ShapeBounds>,
     /// Whether a run may still be in progress.
     queued: std::cell::Cell<bool>,
@@ -603,7 +601,7 @@ impl Drop for SessionInner {
             struct_size: size_of::<abi::ReleaseArgs>(),
             session: self.handle.as_ptr(),
         };
-        // There is nothing that the host could do about an error here.
+        // The host cannot handle an error here.
         let _ = invoke!(self.model.backend.functions, release, &raw mut args);
     }
 }
@@ -631,18 +629,17 @@ impl Session {
         &self.used
     }
 
-    /// Returns the shapes that calls may have. Without bounds, and with a backend of ABI 1.0, the prepared
-    /// ones.
+    /// Returns the shapes that calls may have: only the prepared ones without bounds or with a backend of ABI 1.0.
     #[must_use]
     pub fn shapes_served(&self) -> ShapesServed {
         self.served
     }
 
-    /// Waits until all that was enqueued is done.
+    /// Waits until all enqueued work is done.
     ///
     /// # Errors
     ///
-    /// The first error among what was enqueued.
+    /// The first error of the enqueued work.
     pub fn synchronise(&self) -> Result<()> {
         self.inner.synchronise()
     }

@@ -16,8 +16,8 @@ pub struct TensorView<'a> {
     pub dtype: DataType,
     /// Size of each axis.
     pub shape: &'a [i64],
-    /// Distance in elements of neighbours along each axis, none negative; `None` for compact
-    /// elements in C order. A backend may refuse anything else as unsupported.
+    /// Distance of neighbours along each axis, in elements, never negative; `None` for compact elements in C order. A
+    /// backend may refuse anything else as unsupported.
     pub strides: Option<&'a [i64]>,
     /// The elements, in the machine's byte order.
     pub bytes: &'a [u8],
@@ -100,7 +100,7 @@ impl std::fmt::Debug for Tensor {
 }
 
 impl Tensor {
-    /// Takes a handle over.
+    /// Takes ownership of a handle.
     pub(super) fn adopt(model: &Arc<ModelInner>, handle: *mut abi::Tensor) -> Result<Self> {
         let inner = TensorInner { model: Arc::clone(model), handle };
         let (dtype, shape) = describe(model, handle)?;
@@ -217,7 +217,7 @@ fn raw_view(dtype: DataType, shape: &[i64], data: *mut c_void) -> abi::View {
 pub(super) fn destroy(model: &ModelInner, handle: *mut abi::Tensor) {
     let mut args =
         abi::TensorDestroyArgs { struct_size: size_of::<abi::TensorDestroyArgs>(), tensor: handle };
-    // There is nothing that the host could do about an error here.
+    // The host cannot handle an error here.
     let _ = invoke!(model.backend.functions, tensor_destroy, &raw mut args);
 }
 

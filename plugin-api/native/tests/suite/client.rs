@@ -1,5 +1,4 @@
-//! The host's side: handles end children first however they are dropped, and a caller's mistakes are
-//! errors.
+//! The host's side: handles end children first in any order of dropping, and a caller's mistakes are errors.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -20,11 +19,11 @@ use plugin_api::client::{
 thread_local! {
     /// Names of ended objects, in order.
     static ENDED: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
-    /// Runs that are queued, and not yet waited for.
+    /// Number of queued runs that are not finished.
     static QUEUED: RefCell<u32> = const { RefCell::new(0) };
 }
 
-/// Notes when it is dropped.
+/// Records when it is dropped.
 struct Noted(&'static str);
 
 impl Drop for Noted {
@@ -33,7 +32,7 @@ impl Drop for Noted {
     }
 }
 
-/// A backend that gives back what it gets, and notes what ends.
+/// A backend that returns its inputs, and records which objects end.
 struct EchoBackend(#[expect(dead_code, reason = "for its drop")] Noted);
 struct EchoModel(#[expect(dead_code, reason = "for its drop")] Noted);
 struct EchoSession(#[expect(dead_code, reason = "for its drop")] Noted);
@@ -163,7 +162,7 @@ fn open() -> (Backend, Model) {
 unsafe extern "C" fn entry(
     host: *const plugin_api::abi::HostApi,
 ) -> *const plugin_api::abi::BackendApi {
-    // SAFETY: passed on.
+    // SAFETY: guaranteed by the caller.
     unsafe { backend::enter::<EchoBackend>(host) }
 }
 
@@ -215,7 +214,7 @@ fn outputs_of_queued_runs_are_waited_for() {
     assert_eq!(QUEUED.take(), 0);
 }
 
-/// A session that stays until its thread ends, and then until it may go.
+/// A session that lives until its thread ends, and then until it is allowed to end.
 struct Held {
     session: Option<Session>,
     may_go: Receiver<()>,
@@ -230,7 +229,7 @@ impl Drop for Held {
     }
 }
 
-/// Whatever a thread of a client keeps for how long, models and backends end on the thread that opened the backend.
+/// Models and backends end on the thread that opened the backend, regardless of handles on other threads.
 #[test]
 fn what_another_thread_keeps_ends_no_model_there() {
     thread_local!(static HELD: Cell<Option<Held>> = const { Cell::new(None) });
@@ -246,7 +245,7 @@ fn what_another_thread_keeps_ends_no_model_there() {
                 HELD.set(Some(Held { session, may_go, ended }));
             });
         });
-        // A scope does not wait for what its threads keep.
+        // A scope does not wait for values in thread-local storage.
         drop(model);
         if backend_goes_first {
             backend = None;
@@ -256,7 +255,7 @@ fn what_another_thread_keeps_ends_no_model_there() {
         assert_eq!(other.recv().expect("it is told"), ["session"]);
         assert_eq!(ENDED.take(), [""; 0]);
         drop(backend);
-        // If nothing of this thread is left, nobody may end them.
+        // If nothing of this thread is left, no thread may end them.
         let here = if backend_goes_first { &[][..] } else { &["model", "backend"] };
         assert_eq!(ENDED.take(), here);
     }

@@ -1,4 +1,4 @@
-//! Promises of the SDK to a host in C: none of this can be reached through the safe client.
+//! Promises of the SDK to a host in C that the safe client cannot reach.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -49,7 +49,7 @@ fn a_host_of_another_version_is_refused_with_a_reason() {
     assert!(unsafe { scale::tare_backend_v1(ptr::null()) }.is_null());
 }
 
-/// A newer host gives larger structs; an older plugin does not mind.
+/// A newer host gives larger structs; an older plugin accepts them.
 #[test]
 fn larger_structs_than_ours_are_accepted() {
     #[repr(C)]
@@ -119,7 +119,7 @@ fn null_arguments_handles_and_lists_are_errors() {
         mode: abi::String::EMPTY,
     };
     let function = api.load.expect("a function");
-    // SAFETY: the arguments are wrong in ways that are found.
+    // SAFETY: the arguments are wrong in detectable ways.
     unsafe {
         check(function(&raw mut load), "the path is null");
         load.path = abi::String { data: c"\xff".as_ptr(), length: 1 };
@@ -142,7 +142,7 @@ fn null_arguments_handles_and_lists_are_errors() {
     }
 }
 
-/// A struct as ABI 1.0 had it: as large as it was then, in front of bytes that are not its own.
+/// A struct of ABI 1.0, with its size at that time, followed by foreign bytes.
 #[repr(C)]
 struct Older<T> {
     args: std::mem::MaybeUninit<T>,
@@ -174,8 +174,8 @@ impl<T: abi::SizedStruct> Older<T> {
     }
 }
 
-/// A backend that uses all that ABI 1.1 has: it reports progress, has a mode of its own, serves any shape, and
-/// answers with a sequence.
+/// A backend that uses all that ABI 1.1 has: it reports progress, has its own mode, serves any shape, and answers
+/// with a sequence.
 mod newest {
     use plugin_api::backend::{
         Backend, DataType, Description, Device, Dimension, Host, HostTensor, LoadRequest, Model,
@@ -312,7 +312,7 @@ fn an_older_host_is_served_and_nothing_is_read_or_written_beyond_its_structs() {
         info: ptr::null(),
         mode: abi::String::borrow(mode),
     };
-    // An older host knows no modes, and means inference, which this backend has not.
+    // An older host knows no modes, and means inference, which this backend lacks.
     let mut args = Older::new(load("training"));
     // SAFETY: the arguments are valid, as far as their size goes.
     let refused = outcome(unsafe { api.load.expect("a function")(args.args.as_mut_ptr()) });
@@ -379,7 +379,7 @@ fn an_older_host_is_served_and_nothing_is_read_or_written_beyond_its_structs() {
         kind: 0,
         unused: 0,
     };
-    // An output that is not a tensor would look like one to an older host.
+    // An older host would take any output for a tensor.
     let mut older = Older::new(described);
     // SAFETY: the arguments are valid, as far as their size goes.
     unsafe {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use plugin_api::abi::LAYOUTS;
 
-/// Returns a program that prints what the compiler makes of the header, in the words of [`expected`].
+/// Returns a program that prints the compiler's layout of the header, in the format of [`expected`].
 fn program() -> String {
     let mut program = String::from(
         "#include \"plugin_api.h\"\n#include <stdio.h>\nint main(void) {\n\
@@ -58,7 +58,7 @@ fn c_and_rust_agree_on_every_layout() {
     }
 }
 
-/// Every `typedef struct` of the header with a body is in the mirror.
+/// Every `typedef struct` with a body in the header is in the mirror.
 #[test]
 fn no_struct_of_the_header_is_forgotten() {
     let header = include_str!("../../include/plugin_api.h");

@@ -1,4 +1,4 @@
-//! The ABI, from both of its sides.
+//! Tests of both sides of the ABI.
 
 mod client;
 mod contract;

@@ -13,13 +13,13 @@ use crate::{Suite, Verdict};
 
 /// A batch grows by this factor each time.
 const STEP: usize = 8;
-/// Inputs grow no larger than this.
+/// Limit on the size of inputs.
 const LARGEST: usize = 4 << 20;
 /// A step that takes longer is the last one: compilers and simulators take their time.
 const LONGEST: Duration = Duration::from_secs(1);
 /// A run that takes this long can be distinguished from the machine's noise.
 const LONG: Duration = Duration::from_millis(20);
-/// More bytes than a process can have addresses for, and fewer than would overflow.
+/// More bytes than a process can address, and too few to overflow.
 const ABSURD: usize = 1 << 48;
 
 fn not_checked() -> Verdict {
@@ -44,7 +44,7 @@ pub(super) fn empty_batches(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
     still_right(&mut ready, fixture, "a batch of none")
 }
 
-/// Returns larger fixtures, up to a size that is worth waiting for.
+/// Returns larger fixtures, up to the limits of size and time.
 fn larger(ready: &Ready, fixture: &Fixture) -> Result<Option<Vec<Fixture>>, String> {
     let once = fixture.input_bytes()?;
     let times = std::iter::successors(Some(STEP), |times| times.checked_mul(STEP));
@@ -80,7 +80,7 @@ pub(super) fn large_batches(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
     still_right(&mut ready, fixture, "large batches")
 }
 
-/// Returns a batch that takes the device a while, or the largest that it accepts.
+/// Returns a batch that keeps the device busy for some time, or the largest that it accepts.
 pub(super) fn long_work(suite: &Suite, fixture: &Fixture) -> Result<(Ready, Fixture), String> {
     let mut ready = ready(suite, fixture)?;
     let mut fixture = fixture.clone();
@@ -142,7 +142,7 @@ pub(super) fn absurd_batches(suite: &Suite, fixture: &Fixture) -> Result<Verdict
         };
         match ready.model.tensor(view) {
             Err(error) if error.code == ErrorCode::Unsupported => {
-                // It takes no strides.
+                // This backend takes no strides.
                 refused::<()>(Err(error), &what)?;
             }
             tensor => {

@@ -13,7 +13,7 @@ use crate::{Suite, Verdict};
 
 /// Number of bits that are flipped, one at a time, in each part of a model.
 const FLIPS: usize = 16;
-/// Most files say at their beginning and end what lies between.
+/// Most files describe their contents at the beginning and end.
 const EDGE: usize = 1024;
 
 fn folder() -> Result<TempDir, String> {
@@ -44,7 +44,7 @@ fn use_model(
     Ok(load_with(backend, fixture, &loading).and_then(|model| attempt(&model, fixture)))
 }
 
-/// Lets the backend have damaged models, then whole ones.
+/// Gives the backend damaged models, then intact ones.
 fn survives(
     suite: &Suite,
     fixture: &Fixture,

@@ -1,4 +1,4 @@
-//! Modes, the phases of runs, and ends before a call is done.
+//! Modes, the phases of runs, and cancelled calls.
 
 use plugin_api::abi;
 use plugin_api::client::{Backend, Error, Model};
@@ -23,7 +23,7 @@ pub(super) fn load_or_say_why(suite: &Suite, fixture: &Fixture) -> Outcome {
     let backend = suite.backend()?;
     let description = describe_error(backend.describe())?;
     for mode in description.modes() {
-        // A model may not be one that can be trained.
+        // Not every model can be trained.
         if let Err(error) = load_for(&backend, fixture, mode)? {
             refused::<()>(Err(error), &format!("the mode {mode}"))?;
         }

@@ -38,7 +38,7 @@ pub(super) fn within_bounds(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
         Err(verdict) => return Ok(verdict),
     };
     let session = describe_error(prepare_within(&model, &typical, &least, &greatest))?;
-    // A session that serves one shape serves the typical one, and is not given another.
+    // A session that serves one shape serves the typical one, and gets no other.
     let served: &[&Fixture] = match session.shapes_served() {
         ShapesServed::One => &[&typical],
         ShapesServed::Compiled | ShapesServed::Any => {
@@ -55,7 +55,7 @@ pub(super) fn within_bounds(suite: &Suite, fixture: &Fixture) -> Result<Verdict,
             })?;
         }
     }
-    // One call with several shapes, whose outputs do not fit what was there before.
+    // One call with several shapes, whose outputs do not fit the earlier ones.
     if served.len() > 1 {
         let mut call = describe_error(session.call(inputs(&model, &greatest)?))?;
         describe_error(call.run())?;
@@ -80,7 +80,7 @@ pub(super) fn impossible_bounds(suite: &Suite, fixture: &Fixture) -> Result<Verd
     };
     let wrong = [(&greatest, &greatest, "a least"), (&least, &least, "a greatest")];
     wrong.into_iter().try_for_each(|(low, high, which)| -> Outcome {
-        // A backend that is older than bounds does not look at them.
+        // A backend older than bounds ignores them.
         let prepared = prepare_within(&model, &typical, low, high);
         if prepared.as_ref().is_ok_and(|session| session.shapes_served() == ShapesServed::One) {
             return Ok(());

@@ -16,12 +16,12 @@ impl Broken {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let library = build("broken.c", folder.path(), &["-DBROKEN=\"nothing\""]);
-        // SAFETY: it is our own, and nobody else has loaded this copy.
+        // SAFETY: it is this test's library, and nothing else has loaded this copy.
         let library = unsafe { libloading::Library::new(library) }.expect("a library");
         Self { library, _folder: folder }
     }
 
-    /// Goes through all calls up to the first error.
+    /// Makes all calls up to the first error.
     fn first_error(&self, way: &str) -> Result<Result<(), Error>, OpenError> {
         let way = CString::new(way).expect("no zeros");
         // SAFETY: this is the variable's type, and this thread alone uses the library.
@@ -31,7 +31,7 @@ impl Broken {
         }
         // SAFETY: this is the entry point's type.
         let entry = unsafe { self.library.get::<abi::Entry>(abi::ENTRY_SYMBOL) };
-        // SAFETY: it breaks the ABI only in ways that can be found, and the library outlives it.
+        // SAFETY: it breaks the ABI only in detectable ways, and the library outlives it.
         let backend = unsafe { Backend::open(*entry.expect("an entry point")) }?;
         Ok(all_calls(&backend))
     }
@@ -75,7 +75,7 @@ fn entry_points_that_refuse_or_break_the_rules_are_reported() {
     }
 }
 
-/// A plugin whose table is refused lives on, and may have a thread that still speaks to the host.
+/// A plugin whose table is refused stays alive, and may have a thread that still calls the host.
 #[test]
 fn the_hosts_functions_outlive_every_backend() {
     let broken = Broken::new();
@@ -91,7 +91,7 @@ fn the_hosts_functions_outlive_every_backend() {
         // Memory that was freed would be used again.
         let others: Vec<_> =
             (0..64).map(|_| vec![0xff_u8; size_of::<abi::HostApi>() + 64]).collect();
-        // SAFETY: the host's functions are valid as long as the process lives.
+        // SAFETY: the host's functions are valid for the life of the process.
         let host = unsafe { &*host };
         assert_eq!((host.struct_size, host.abi_major), (size_of::<abi::HostApi>(), abi::MAJOR));
         let mut report = abi::Progress {

@@ -1,4 +1,4 @@
-//! The example backends in C, C++ and Rust conform, and so does what the guide shows of them.
+//! The example backends in C, C++ and Rust conform, and match the guide's excerpts.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn conforms(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = build(source, folder.path(), &[]);
     let _turn = turn();
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is this test's library, and nothing else has loaded this copy.
     let suite = unsafe { Suite::open(&path) }.expect("a backend");
     suite.check(&fixture()).assert();
     drop(suite);
@@ -39,7 +39,7 @@ fn the_example_in_cpp_conforms() {
 #[test]
 fn the_example_in_rust_conforms() {
     let _turn = turn();
-    // SAFETY: it is our own, and no other test opens it.
+    // SAFETY: it is this test's library, and no other test opens it.
     let suite = unsafe { Suite::from_entry(rust_example::tare_backend_v1) };
     suite.check(&fixture()).assert();
 }
@@ -55,7 +55,7 @@ struct Factor {
 fn an_extension_of_the_example_in_c_is_found_by_its_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build("scale.c", folder.path(), &[]);
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is this test's library, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
@@ -74,7 +74,7 @@ fn an_extension_of_the_example_in_c_is_found_by_its_name() {
 fn extensions_are_reported(source: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build(source, folder.path(), &[]);
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is this test's library, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
@@ -96,7 +96,7 @@ fn extensions_are_reported(source: &str) {
     let error = reader.read().expect_err("no such device");
     assert_eq!(error.message, "there is no device `gpu:0`");
     let reader = backend.device_state("scale:0").expect("the extension").expect("a reader");
-    // On another thread, as it is used.
+    // It is called on another thread, as by the worker.
     let reading = std::thread::scope(|scope| scope.spawn(|| reader.read()).join());
     let expected = DeviceReading {
         utilisation: Some(0.5),
@@ -171,7 +171,7 @@ fn extensions_of_a_backend_in_cpp_are_used() {
 fn what_a_backend_does_not_offer_is_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = build("scale.c", folder.path(), &[]);
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is this test's library, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
@@ -183,7 +183,7 @@ fn what_a_backend_does_not_offer_is_nothing() {
 }
 
 fn refuses_a_file_that_is_no_model(library: &Path) {
-    // SAFETY: it is our own, and nobody else has loaded this copy.
+    // SAFETY: it is this test's library, and nothing else has loaded this copy.
     let library = unsafe { libloading::Library::new(library) }.expect("a library");
     // SAFETY: this is the entry point's type.
     let entry = unsafe { library.get::<abi::Entry>(abi::ENTRY_SYMBOL) }.expect("an entry point");
@@ -239,7 +239,7 @@ fn the_guide_to_rust_is_whole() {
     let manifest: toml::Table = manifest.parse().expect("a Cargo.toml");
     assert_eq!(manifest["package"]["name"].as_str(), Some("backend-scale"));
     assert!(manifest["lib"]["crate-type"].as_array().is_some_and(|types| types.len() == 2));
-    // The checkout lies beside the crate.
+    // The checkout is beside the crate.
     for (table, name) in [("dependencies", "plugin-api"), ("dev-dependencies", "plugin-testkit")] {
         let path = manifest[table][name]["path"].as_str().expect("a path");
         let path = path.strip_prefix("../tare/plugin-api/").expect("a path into the checkout");

@@ -1,4 +1,4 @@
-//! The program runs each check in a process of its own, and each check finds its fault.
+//! The program runs each check in a separate process, and each check finds its fault.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -12,7 +12,7 @@ pub(crate) fn build(source: &str, into: &Path, flags: &[&str]) -> PathBuf {
     build_with(source, into, flags, Path::new(INCLUDE))
 }
 
-/// The same with the headers of a folder.
+/// As [`build`], with the headers of a folder.
 pub(crate) fn build_with(source: &str, into: &Path, flags: &[&str], include: &Path) -> PathBuf {
     let (variable, default, standard) = if source.ends_with(".cpp") {
         ("CXX", "c++", "-std=c++17")

@@ -1,7 +1,7 @@
-//! Hosts and backends of other minor versions work together: each reads and writes what both know.
+//! Hosts and backends of different minor versions work together: each reads and writes the fields that both know.
 //!
-//! The other versions are made of today's header: an older one without the fields that were appended since
-//! ABI 1.0, and a newer one in which every struct has grown.
+//! The other versions are made from today's header: an older one without the fields that were appended since ABI 1.0,
+//! and a newer one in which every struct has grown.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fs;
@@ -16,7 +16,7 @@ fn today() -> String {
     fs::read_to_string(Path::new(INCLUDE).join("plugin_api.h")).expect("the header")
 }
 
-/// Replaces the body of a struct, which is found by how it begins.
+/// Replaces the body of a struct, which is found by its beginning.
 fn change_body(header: &str, name: &str, change: impl FnOnce(&str) -> String) -> String {
     let begin = ["typedef struct ", "struct "].iter().find_map(|word| {
         let line = format!("{word}{name} {{\n");
@@ -39,7 +39,7 @@ fn with_version(header: &str, minor: u32, size: impl Fn(&Layout) -> usize) -> St
     header
 }
 
-/// Returns the header without what was appended since ABI 1.0.
+/// Returns the header without the fields appended since ABI 1.0.
 fn older() -> String {
     let mut header = today();
     let mut left_out = 0;
@@ -87,7 +87,7 @@ fn headers() -> Vec<(&'static str, tempfile::TempDir)> {
         .into()
 }
 
-/// Code that initialises all fields of a struct does not know those of a newer version.
+/// Flags for code that does not initialise the fields of a newer version.
 const LENIENT: &[&str] = &["-Wno-missing-field-initializers"];
 
 #[test]
@@ -98,7 +98,7 @@ fn backends_of_other_versions_conform() {
         for source in ["scale.c", "extensions.c"] {
             let folder = tempfile::tempdir().expect("a folder");
             let library = build_with(source, folder.path(), LENIENT, header.path());
-            // SAFETY: it is our own, and nobody else has loaded this copy.
+            // SAFETY: it is this test's library, and nothing else has loaded this copy.
             let suite = unsafe { Suite::open(&library) }.expect("a backend");
             let names = Suite::names().filter(|name| !name.contains("grow"));
             for name in names {
@@ -119,7 +119,7 @@ fn hosts_of_other_versions_are_served() {
     let folder = tempfile::tempdir().expect("a folder");
     let in_c = build("scale.c", folder.path(), &[]);
     let in_cpp = build("scale.cpp", folder.path(), &[]);
-    // SAFETY: they are our own, and nobody else has loaded these copies.
+    // SAFETY: they are this test's libraries, and nothing else has loaded these copies.
     let [in_c, in_cpp] =
         [in_c, in_cpp].map(|path| unsafe { libloading::Library::new(path) }.expect("a library"));
     // SAFETY: this is the entry points' type.

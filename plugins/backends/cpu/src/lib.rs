@@ -1,9 +1,9 @@
 /*!
 The processor, with two engines.
 
-`rten` is the default: pure Rust and built in, so that nothing has to be installed. `onnxruntime` is
-ONNX Runtime, whose library is found at its first use; `host runtimes install cpu` installs
-it. The README lists what each can do, and the options.
+`rten` is the default: pure Rust and built in, so that nothing has to be installed. `onnxruntime` is ONNX Runtime,
+whose library is searched at its first use; `host runtimes install cpu` installs it. The README lists the features of
+each, and the options.
 */
 
 mod platform;
@@ -53,7 +53,7 @@ impl Backend for CpuBackend {
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         match name {
-            // Runs of ONNX Runtime's processor provider may go on at the same time, too.
+            // Runs of ONNX Runtime's processor provider may also run at the same time.
             EXTENSION_THREADS => Some(threads::<Self>()),
             ALLOCATOR => Some(allocator::<Self>()),
             PROFILE => Some(profile::<Self>()),
@@ -68,7 +68,7 @@ impl Backend for CpuBackend {
             ("threads", platform::threads().to_string()),
         ];
         let mut precisions = vec![PRECISION.to_owned()];
-        // Only ONNX Runtime has it, and only where the host has found one.
+        // Only ONNX Runtime has it, and only if the host has found the library.
         if runtime_folder().is_some() {
             precisions.push("int8".into());
         }
@@ -96,7 +96,7 @@ impl Backend for CpuBackend {
                 return Err(Error::new(ErrorCode::InvalidArgument, message));
             }
         }
-        // There is nothing but the processor here.
+        // Everything runs on the processor.
         request.options.strict_placement()?;
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
@@ -112,7 +112,7 @@ impl Backend for CpuBackend {
     }
 }
 
-/// More threads than any processor has are a mistake, and would take the machine down.
+/// Limit on threads. More than any processor has are a mistake, and would overload the machine.
 const MOST_THREADS: u32 = 4096;
 
 fn check_threads(threads: Option<u32>) -> Result<()> {
@@ -127,9 +127,9 @@ fn check_threads(threads: Option<u32>) -> Result<()> {
 
 /// A loaded model.
 pub enum CpuModel {
-    /// Of the embedded engine.
+    /// For the embedded engine.
     Rten(RtenModel),
-    /// Of ONNX Runtime.
+    /// For ONNX Runtime.
     Ort(OrtModel),
 }
 
@@ -162,13 +162,13 @@ impl Model for CpuModel {
 /// A tensor in the host's memory.
 #[derive(Debug)]
 pub enum CpuTensor {
-    /// Of the embedded engine.
+    /// For the embedded engine.
     Rten(RtenTensor),
-    /// Of ONNX Runtime.
+    /// For ONNX Runtime.
     Ort(OrtTensor),
 }
 
-/// A tensor is used with the model that made it.
+/// Message if a tensor is used with another engine's model.
 const OWN_TENSORS: &str = "a tensor of another engine's model";
 
 impl Tensor for CpuTensor {
@@ -224,9 +224,9 @@ impl engine_onnxruntime::Carrier for CpuTensor {
 
 /// A model that is ready to run.
 pub enum CpuSession {
-    /// Of the embedded engine.
+    /// For the embedded engine.
     Rten(RtenSession),
-    /// Of ONNX Runtime.
+    /// For ONNX Runtime.
     Ort(Box<OrtSession>),
 }
 

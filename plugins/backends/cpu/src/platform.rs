@@ -1,6 +1,6 @@
 //! Differences between operating systems and processors.
 
-/// Threads that this process may use at once.
+/// Returns the number of threads that this process may run at once.
 pub(crate) fn threads() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
@@ -39,8 +39,8 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns the processor's name in the text of `/proc/cpuinfo`. Arm's processors have no name there,
-/// but numbers for designer and part.
+/// Returns the processor's name in the text of `/proc/cpuinfo`. Arm processors have no name there, but numbers for
+/// designer and part.
 fn name_in(text: &str) -> Option<String> {
     if let Some(name) = field(text, "model name").or_else(|| field(text, "Model")) {
         return Some(name.to_owned());

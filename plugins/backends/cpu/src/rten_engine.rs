@@ -21,11 +21,11 @@ fn load_code(error: &rten::LoadError) -> ErrorCode {
 
 /// Returns a pool with the requested number of threads.
 fn thread_pool(threads: u32) -> Result<ThreadPool> {
-    // The engine asks for its own pool in each run, whether it needs it or not, and makes it the
-    // first time; better here than in the first run.
+    // The engine requests its own pool in each run, even if it does not need it, and creates it the first time. This
+    // call creates it before the first run.
     rten::thread_pool();
     let pool = ThreadPool::with_num_threads(threads as usize);
-    // A pool that could not be made computes on the calling thread without saying so.
+    // A pool that could not be created silently computes on the calling thread.
     let running = pool.run(|| rayon::current_thread_index().map(|_| rayon::current_num_threads()));
     if running == Some(threads as usize) {
         return Ok(pool);
@@ -125,7 +125,7 @@ impl RtenSession {
         used.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
-    /// Runs on tensors that are carried by others.
+    /// Runs on tensors inside other types.
     pub(crate) fn run<T: Carrier>(
         &mut self,
         inputs: &[&T],
@@ -147,7 +147,7 @@ impl RtenSession {
     }
 }
 
-/// A type that carries a tensor of this engine.
+/// A type that contains a tensor of this engine.
 pub(crate) trait Carrier {
     fn carried(&self) -> &RtenTensor;
     fn carried_mut(&mut self) -> &mut RtenTensor;

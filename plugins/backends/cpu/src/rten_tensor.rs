@@ -1,4 +1,4 @@
-//! Tensors as `rten` has them: float32, int32, int8 or uint8.
+//! Tensors of `rten`: float32, int32, int8 or uint8.
 
 use plugin_api::backend::{DataType, Element, Error, ErrorCode, Result, Tensor, View, ViewMut};
 use rten::{Value, ValueOrView, ValueType};
@@ -24,7 +24,7 @@ pub struct RtenTensor {
 }
 
 impl RtenTensor {
-    /// Copies what is viewed, converting what the engine has no element type for.
+    /// Copies a view, and converts element types that the engine lacks.
     pub(crate) fn new(view: &View<'_>) -> Result<Self> {
         let value = match view.dtype() {
             DataType::F32 => value::<f32>(view, view.values()?)?,
@@ -51,14 +51,14 @@ impl RtenTensor {
         Self::from_value(value)
     }
 
-    /// Takes a value of the engine over.
+    /// Takes ownership of a value of the engine.
     pub(crate) fn from_value(value: Value) -> Result<Self> {
         let mut tensor = Self { value, dtype: DataType::F32, shape: Vec::new() };
         tensor.update()?;
         Ok(tensor)
     }
 
-    /// Puts a value of the engine in the place of this one.
+    /// Replaces this tensor by a value of the engine.
     pub(crate) fn replace(&mut self, value: Value) -> Result<()> {
         self.value = value;
         self.update()

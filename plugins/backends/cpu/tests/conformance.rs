@@ -1,4 +1,4 @@
-//! The CPU backend keeps the ABI's contract, and computes what ONNX Runtime computes.
+//! The CPU backend keeps the ABI's contract, and its results equal ONNX Runtime's.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ fn cpu_conforms_with_onnxruntime() {
     fixture.options.insert("engine".into(), "onnxruntime".into());
     suite.check(&fixture).assert();
 
-    // Without optimisations, with spinning, and with two threads, it is as right.
+    // Results are also correct without optimisations, with spinning, and with two threads.
     fixture.threads = Some(2);
     fixture.options.insert("graph-optimisation".into(), "disable".into());
     fixture.options.insert("allow-spinning".into(), "true".into());
@@ -34,7 +34,7 @@ fn cpu_conforms() {
     let (suite, mut fixture, _turn) = suite();
     suite.check(&fixture).assert();
 
-    // Without the engine's optimisations, and with two threads, it is as right.
+    // Results are also correct without the engine's optimisations, and with two threads.
     fixture.threads = Some(2);
     for option in ["optimise", "prepack-weights"] {
         fixture.options.insert(option.into(), "false".into());

@@ -26,7 +26,7 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
 
-    // 64-bit integers stay what they are.
+    // 64-bit integers keep their type.
     let one = TensorProto { int64_data: vec![1], ..TensorProto::default() };
     let add = load(&backend, &model(folder, "Add", OnnxType::INT64, one), &[]).expect("a model");
     let session = add.prepare("fp32", &[vec![2]]).expect("a session");
@@ -42,7 +42,7 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
         [(1_i64 << 40) + 1, -2].into_iter().flat_map(i64::to_ne_bytes).collect();
     assert_eq!(call.read_output(0).expect("an output").bytes, expected);
 
-    // A batch of nothing gives nothing.
+    // An empty batch gives an empty output.
     let none = add.prepare("fp32", &[vec![0]]).expect("a session");
     let view = TensorView { dtype: DataType::I64, shape: &[0], strides: None, bytes: &[] };
     let mut call = none.call(vec![add.tensor(view).expect("a tensor")]).expect("a call");
@@ -57,7 +57,7 @@ fn onnxruntime_keeps_types_and_refuses_what_it_would_widen() {
     assert_eq!(error.code, ErrorCode::InvalidArgument);
     assert!(error.message.contains("input `x` is float32 [2]"), "{error}");
 
-    // Precision is the file's.
+    // The file determines the precision.
     let digits = load(&backend, DIGITS.as_ref(), &[]).expect("a model");
     let error = digits.prepare("int8", &[vec![1, 1, 8, 8]]).expect_err("not in the file");
     assert_eq!(error.code, ErrorCode::Unsupported);

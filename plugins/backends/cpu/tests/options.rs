@@ -17,7 +17,7 @@ fn what_is_no_option_or_set_in_another_way_is_refused() {
         let message = load((option, "1"));
         assert_eq!(message, format!("`{option}` is set by the option `allow-spinning`"));
     }
-    // It has no provider that options could be passed to, and offers none.
+    // It has no provider for such options, and does not offer them.
     for option in ["provider.use_arena", "other"] {
         let message = load((option, "1"));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A quantised model computes in integers, says that it is int8, and gives what integers give.
+//! A quantised model computes in integers, reports int8, and gives the results of integer arithmetic.
 
 use plugin_api::client::{Backend, DataType, ErrorCode, LoadRequest, TensorView};
 use plugin_testkit::{Fixture, Suite, Verdict};
@@ -16,8 +16,8 @@ const INPUT: Scale = (1.0 / 16.0, 128);
 const WEIGHT: Scale = (1.0 / 32.0, 0);
 const OUTPUT: Scale = (1.0 / 8.0, 10);
 
-/// Four inputs by three outputs, in seven bits: two products with unsigned eight bits fit into
-/// sixteen, in which processors without VNNI add them.
+/// Four inputs by three outputs, in seven bits. Processors without VNNI add two products with unsigned eight bits in
+/// sixteen bits, and these sums must fit.
 const WEIGHTS: [[i8; 3]; 4] = [[50, -25, 63], [10, -63, 3], [-7, 32, 45], [27, -17, 60]];
 
 fn fixture() -> Fixture {
@@ -98,7 +98,7 @@ fn value(name: &str, columns: i64) -> ValueInfoProto {
     }
 }
 
-/// Returns the model, with its operators between quantising and the opposite, as quantising tools write it.
+/// Returns the model as quantising tools write it, with its operators between quantisation and dequantisation.
 fn model() -> Vec<u8> {
     let weights = TensorProto {
         dims: vec![4, 3],
@@ -153,17 +153,17 @@ fn the_fixtures_model_is_the_one_that_is_described_here() {
 fn onnxruntime_computes_a_quantised_model_in_integers() {
     let mut fixture = fixture();
     fixture.options.insert("engine".into(), "onnxruntime".into());
-    // SAFETY: this is the backend's own entry point, and nobody else opens it.
+    // SAFETY: this is the backend's own entry point, and nothing else opens it.
     let suite = unsafe { Suite::from_entry(backend_cpu::tare_backend_v1) };
     suite.check(&fixture).assert();
-    // As the model is written, with all its steps apart.
+    // The model as written, with all its steps separate.
     fixture.options.insert("graph-optimisation".into(), "disable".into());
     assert_eq!(suite.check_one("outputs are right", &fixture), Some(Verdict::Holds));
     // The check can fail.
     fixture.outputs[0].values[0] += 0.125;
     assert!(matches!(suite.check_one("outputs are right", &fixture), Some(Verdict::Fails(_))));
 
-    // SAFETY: as above; the suite has closed its own.
+    // SAFETY: as above; the suite has closed its instance.
     let backend = unsafe { Backend::open(backend_cpu::tare_backend_v1) }.expect("a backend");
     let path = fixture.model.to_str().expect("UTF-8");
     let options = [("engine", "onnxruntime")];
@@ -178,7 +178,7 @@ fn onnxruntime_computes_a_quantised_model_in_integers() {
     };
     assert_eq!((used("precision"), used("converted-from")), (Some("int8"), None));
 
-    // What ran is a product of integers: one of floats with conversions around it would be as right.
+    // The operator must be a product of integers; a float product with conversions would also give correct results.
     let bytes: Vec<u8> = [0.5_f32; 4].into_iter().flat_map(f32::to_ne_bytes).collect();
     let view = TensorView { dtype: DataType::F32, shape: &[1, 4], strides: None, bytes: &bytes };
     let mut call = session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call");

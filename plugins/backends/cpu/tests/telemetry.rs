@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use plugin_api::client::{Backend, LoadRequest};
 
-/// Tells ONNX Runtime whether to send telemetry.
+/// Variable that tells ONNX Runtime whether to send telemetry.
 const SWITCH: &str = "ORT_DISABLE_TELEMETRY";
 
-/// Tells this program that it is the one to load the library.
+/// Variable that tells this program to load the library.
 const LOADS: &str = "TARE_TEST_LOADS";
 
 /// Loads a model in this process, and prints the version of ONNX Runtime.
@@ -25,7 +25,7 @@ fn load() {
     let session = model.prepare("fp32", &[vec![1, 1, 8, 8]]).expect("a session");
     let version = session.used().iter().find(|(key, _)| key == "engine-version");
     println!("version {}", version.expect("it is told").1);
-    // Telemetry is sent by a thread of its own.
+    // Telemetry is sent by a separate thread.
     std::thread::sleep(Duration::from_secs(2));
 }
 
@@ -64,13 +64,13 @@ fn no_files_appear_in_the_users_folders() {
     if std::env::var_os(LOADS).is_some() {
         return load();
     }
-    // An older library has no telemetry, so that nothing would be shown.
+    // An older library has no telemetry, so the test would show nothing.
     let (files, version) = left_behind(Some("0"));
     assert!(
         files.iter().any(|file| file.ends_with("deviceid")),
         "ONNX Runtime {version} leaves nothing even where it is let: {files:?}"
     );
-    // As a worker is started, and if the plugin is opened in another way.
+    // The process is started as a worker is, and as if the plugin were opened in another way.
     for telemetry in [Some("1"), None] {
         let (files, _) = left_behind(telemetry);
         assert!(files.is_empty(), "{files:?}, with {SWITCH} {telemetry:?}");

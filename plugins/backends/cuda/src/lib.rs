@@ -77,7 +77,7 @@ impl Backend for CudaBackend {
     }
 
     fn devices(&self) -> Result<Vec<Device>> {
-        // The hardware first: a runtime for a GPU that is not there helps nobody.
+        // The hardware is checked first: without a GPU, a runtime is useless.
         let gpus = Gpu::all()?;
         let library = Library::get("cuda")?;
         gpus.iter().map(|gpu| gpu.describe(library.version())).collect()
@@ -91,10 +91,10 @@ impl Backend for CudaBackend {
         let graph = request.options.parse("cuda-graph")?.unwrap_or(false);
         let tf32 = request.options.parse("tf32")?.unwrap_or(false);
         self.baseline.take(&gpu);
-        // CUDA counts by speed, and NVML by place, unless CUDA is set to count by place, too.
+        // CUDA orders devices by speed and NVML by bus address, unless CUDA is set to order by bus address.
         set_unless_set("CUDA_DEVICE_ORDER", "PCI_BUS_ID");
         if !tf32 {
-            // TensorRT narrows by itself, and has no option for it.
+            // TensorRT narrows types by itself, and has no option for it.
             set_unless_set("NVIDIA_TF32_OVERRIDE", "0");
         }
         let runtime = Arc::new(GpuRuntime::open(CUDA, runtime_folder(), gpu.ordinal)?);
@@ -111,15 +111,14 @@ impl Backend for CudaBackend {
                     return Err(Error::new(ErrorCode::InvalidArgument, message));
                 }
             };
-        // Threads of the processor only queue work here.
+        // Processor threads only queue work here.
         OrtModel::load(library, request, provider, 1)
     }
 }
 
 fn set_unless_set(name: &str, value: &str) {
     if std::env::var_os(name).is_none() {
-        // SAFETY: a worker has no threads of its own while it loads a model, and those of libraries
-        // are only started after this.
+        // SAFETY: a worker has no threads while it loads a model, and libraries start theirs only after this.
         unsafe { std::env::set_var(name, value) };
     }
 }

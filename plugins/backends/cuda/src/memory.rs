@@ -1,9 +1,9 @@
-//! Memory of this process on a GPU, by NVML.
+//! Memory of this process on a GPU, from NVML.
 //!
 //! NVML lists processes by the machine's ids, which differ from those that a process in a container
-//! sees. So the list is taken before CUDA is first used: the process that is new afterwards is this
-//! one. In some containers the list stays empty; then the difference in memory on the whole GPU is
-//! reported if no other process is there, else an error.
+//! sees. So the list is read before CUDA is first used: the process that is new afterwards is this one. In some
+//! containers the list stays empty; then the difference in memory on the whole GPU is reported if no other process
+//! uses it, else an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ struct Before {
 }
 
 impl Baseline {
-    /// Looks at a GPU that is about to be used for the first time.
+    /// Records the state of a GPU before its first use.
     pub(crate) fn take(&self, gpu: &Gpu) {
         let mut gpus = self.gpus.lock().unwrap_or_else(PoisonError::into_inner);
         gpus.entry(gpu.index).or_insert_with(|| Before {
@@ -36,7 +36,7 @@ impl Baseline {
         });
     }
 
-    /// Returns the current memory of this process, and the most that was seen here.
+    /// Returns the current memory of this process, and its highest reading.
     pub(crate) fn used(&self, gpu: &Gpu) -> Result<MemoryUse> {
         let mut gpus = self.gpus.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(before) = gpus.get_mut(&gpu.index) else {

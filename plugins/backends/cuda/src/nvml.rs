@@ -73,7 +73,7 @@ impl Gpu {
         nvml()?.device_by_index(self.index).map_err(|error| failed("opening the GPU", &error))
     }
 
-    /// Returns its facts that do not change over time.
+    /// Returns its constant facts.
     pub(crate) fn describe(&self, runtime: &str) -> Result<Device> {
         let (nvml, gpu) = (nvml()?, self.device()?);
         let mut attributes = vec![("onnxruntime".to_owned(), runtime.to_owned())];
@@ -161,8 +161,8 @@ impl Gpu {
     }
 }
 
-/// Returns the current state of a GPU. It is called repeatedly while queries are timed, so it asks
-/// the driver for no more than necessary.
+/// Returns the current state of a GPU. It is called repeatedly while queries are timed, so it makes no unnecessary
+/// calls to the driver.
 pub(crate) fn reading(id: &str) -> Result<DeviceReading> {
     let index = id.strip_prefix("cuda:").and_then(|index| index.parse().ok());
     let found = index.map(|index| {
@@ -204,7 +204,7 @@ fn slowed_by(reasons: ThrottleReasons) -> u32 {
                 false => (known, bits),
             }
         });
-    // A slowdown of the hardware has its own reason for the cause, if that is known.
+    // A hardware slowdown also sets the reason of its cause, if known.
     let explained = bits & (abi::slowed_by::HEAT | abi::slowed_by::POWER) != 0;
     let rest = reasons - known;
     match rest - ThrottleReasons::HW_SLOWDOWN {

@@ -90,7 +90,7 @@ impl Provider for Cuda {
         "CUDAExecutionProvider"
     }
 
-    /// Quantised models run by widening, which is not int8, so int8 is not offered.
+    /// Quantised models are widened, which is not int8, so int8 is not offered.
     fn precisions(&self) -> &[&str] {
         &["fp32", "fp16", "bf16"]
     }

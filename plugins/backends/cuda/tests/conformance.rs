@@ -1,4 +1,4 @@
-//! The CUDA backend keeps the ABI's contract, on a machine that has what it takes.
+//! The CUDA backend keeps the ABI's contract, on a machine that meets its requirements.
 
 use plugin_testkit::{Fixture, Suite};
 

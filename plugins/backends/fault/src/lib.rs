@@ -83,7 +83,7 @@ choices! {
 }
 
 impl Fault {
-    /// Returns whether the fault concerns runs only.
+    /// Returns whether the fault concerns only runs.
     fn is_of_runs(self) -> bool {
         use Fault::{Fallback, Impossible, Nan, Shape, Stale, Write, Wrong, Zeros};
         let is_of_values = matches!(self, Zeros | Wrong | Nan | Stale | Shape | Write);
@@ -128,7 +128,7 @@ choices! {
 }
 
 choices! {
-    /// Which shapes its sessions serve.
+    /// The shapes that its sessions serve.
     Shapes of "the shapes that are served" {
         One = "one",
         Compiled = "compiled",
@@ -139,7 +139,7 @@ choices! {
 /// Number of requests to cancel.
 static CANCELLED: AtomicU64 = AtomicU64::new(0);
 
-/// As many runs as a device that lies queues.
+/// Number of runs that a lying device queues.
 const QUEUE: u32 = 16;
 
 choices! {
@@ -253,12 +253,12 @@ impl Plan {
         }
     }
 
-    /// Goes wrong in any of the ways that have nothing to do with outputs.
+    /// Applies any fault that does not concern outputs.
     #[expect(clippy::print_stdout, reason = "these are faults to be had on request")]
     fn misbehave(&self, phase: Phase) -> Result<Option<Fault>> {
         let due = self.due(phase);
         match due {
-            // SAFETY: none; nothing is mapped at this address, and that is the point.
+            // SAFETY: none; nothing is mapped at this address; the crash is intended.
             Some(Fault::Segfault) => unsafe {
                 std::ptr::without_provenance_mut::<u8>(8).write_volatile(0);
             },
@@ -289,8 +289,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Takes its time, and ends early if it is asked to, which it also says on standard error: whoever has
-    /// asked may not wait for the answer.
+    /// Takes long, and ends early if it is cancelled, which it also reports on standard error: the caller may not
+    /// wait for the answer.
     #[expect(clippy::print_stderr, reason = "tests look for it")]
     fn take_long(&self, phase: Phase) -> Result<()> {
         const STEP: Duration = Duration::from_millis(5);
@@ -318,7 +318,7 @@ impl Plan {
 /// Starts, once, a process that leaves the group and the session, has no parent, holds memory and ends by itself only
 /// after minutes.
 fn leave_orphan(bytes: usize) {
-    /// It ends in any case.
+    /// Time after which the orphan ends.
     const SECONDS: u32 = 300;
     static ONCE: Once = Once::new();
 
@@ -351,11 +351,11 @@ fn leave_orphan(bytes: usize) {
     });
 }
 
-/// Makes, once, a copy of this process, which goes on as if it was the only one.
+/// Makes, once, a copy of this process, which continues as if it was the only one.
 fn fork_once() {
     static ONCE: Once = Once::new();
 
-    // SAFETY: none that holds: other threads may have held locks. That is the point.
+    // SAFETY: not guaranteed: other threads may have held locks. This is intended.
     ONCE.call_once(|| unsafe {
         libc::fork();
     });
@@ -549,7 +549,7 @@ impl Drop for FaultModel {
     }
 }
 
-/// Goes wrong while something ends, which can only report an error by panicking.
+/// Applies a fault at the end of an object, where an error can only be reported by a panic.
 fn end(plan: &Plan, phase: Phase) {
     if let Err(error) = plan.misbehave(phase) {
         panic!("{}", error.message);
@@ -601,16 +601,16 @@ impl Model for FaultModel {
     }
 }
 
-/// A tensor on a device that may still be at work on it.
+/// A tensor on a device that may still be writing it.
 #[derive(Debug)]
 pub struct FaultTensor {
     plan: Rc<Plan>,
     elements: HostTensor<f32>,
-    /// The elements as texts, if that is what they are.
+    /// The elements as texts, if it has texts.
     texts: Option<Vec<String>>,
     kind: ValueKind,
     ready_at: Instant,
-    /// Number of runs that have written to it, though it was their input.
+    /// Number of runs that have written to it although it was their input.
     written: Cell<u32>,
 }
 
@@ -669,9 +669,9 @@ impl Tensor for FaultTensor {
     }
 }
 
-/// Waits to the microsecond where the machine is quiet: the end of a wait is spun, since a sleeper is woken
-/// late. It is short, since a busy machine takes the processor from those who spin and gives it to those who
-/// wake up.
+/// Waits with microsecond precision on a quiet machine: the end of a wait is spun, since a sleeping thread is woken
+/// late. The spin is short, since a busy machine takes the processor from spinning threads and gives it to waking
+/// ones.
 fn wait_until(instant: Instant) {
     const SPIN: Duration = Duration::from_micros(100);
     loop {
@@ -686,15 +686,15 @@ fn wait_until(instant: Instant) {
     }
 }
 
-/// Doubles, on a device that may take its time.
+/// A session that doubles, on a device that may be slow.
 #[derive(Debug)]
 pub struct FaultSession {
     plan: Rc<Plan>,
     busy_until: Instant,
-    /// Runs made since the fault was due.
+    /// Number of runs since the fault was due.
     made: u64,
     before: Vec<f32>,
-    /// Shapes that need not be compiled any more.
+    /// Shapes that are already compiled.
     compiled: Vec<Vec<i64>>,
 }
 
@@ -754,7 +754,7 @@ impl Session for FaultSession {
 }
 
 impl FaultSession {
-    /// Gives the device its work.
+    /// Queues work on the device.
     fn submit(
         &mut self,
         inputs: &[&FaultTensor],

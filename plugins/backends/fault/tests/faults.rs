@@ -1,5 +1,5 @@
-//! The fault backend conforms when nothing is asked of it, each fault is what it says it is, and the
-//! conformance suite finds those that it is there to find.
+//! The fault backend conforms without a fault, each fault behaves as documented, and the conformance suite finds the
+//! faults that it tests for.
 
 use std::cell::RefCell;
 use std::os::unix::process::ExitStatusExt;
@@ -71,7 +71,7 @@ fn an_honest_slow_device_conforms() {
 fn the_suite_finds_a_run_that_returns_too_early() {
     let _turn = alone();
     let found = failures(&[("fault", "lie"), ("fault-milliseconds", "2")]);
-    // The longer run is found as well, unless its own work takes longer than the device does.
+    // The longer run is also detected, unless its own work takes longer than the device's.
     let (first, others) = found.split_first().expect("a failure");
     assert_eq!(*first, "a run has ended when it returns");
     let long_run = "a long run is not reported as shorter than it is";
@@ -130,7 +130,7 @@ fn the_suite_finds_wrong_outputs() {
         let found = failures(&[("fault", fault)]);
         assert!(found.contains(&"outputs are right"), "{fault}: {found:?}");
     }
-    // Once in a while is enough to be found.
+    // An occasional fault is enough to be detected.
     let found = failures(&[("fault", "zeros"), ("fault-after", "3")]);
     assert!(found.contains(&"outputs are the same each time"), "{found:?}");
 }
@@ -284,7 +284,7 @@ fn a_long_phase_says_how_far_it_has_come_and_ends_if_it_is_asked_to() {
     let done = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&done);
     let asking = std::thread::spawn(move || {
-        // Before the load has begun there is nothing to end, so it is asked again.
+        // Before the load has begun there is nothing to cancel, so the request is repeated.
         while !ended.load(Ordering::Relaxed) {
             canceller.cancel().expect("it can be asked");
             std::thread::sleep(Duration::from_millis(5));
@@ -355,7 +355,7 @@ fn options_that_make_no_sense_are_refused() {
     }
 }
 
-/// Runs this test's `deadly` with a fault in a process of its own.
+/// Runs this test's `deadly` with a fault in a separate process.
 fn in_a_child(fault: &str, phase: &str, code: &str) -> Command {
     let mut child = Command::new(std::env::current_exe().expect("this test"));
     child.args(["--exact", "deadly", "--nocapture", "--ignored"]);
@@ -413,7 +413,7 @@ fn a_hang_hangs() {
 #[test]
 fn a_device_keeps_the_pace_that_is_asked_for() {
     let _turn = alone();
-    // Each waits at least as long as it says; how much longer is the machine's affair.
+    // Each waits at least as long as stated; the excess depends on the machine.
     let least = |fault: &str, runs: &str, milliseconds: u64| {
         let options = [("fault", fault), ("fault-microseconds", "2000"), ("fault-runs", runs)];
         let start = Instant::now();
@@ -433,7 +433,7 @@ fn a_queue_that_is_full_makes_a_liar_wait() {
     let options = [("fault", "lie"), ("fault-microseconds", "1000")];
     let start = Instant::now();
     let mut call = run_with(&options).expect("a liar works");
-    // Two runs have been made and read.
+    // Two runs have finished and been read.
     for _ in 0..20 {
         call.run().expect("a liar works");
     }

@@ -1,5 +1,5 @@
 /*!
-Apple's processors, through ONNX Runtime's Core ML provider.
+Apple silicon, through ONNX Runtime's Core ML provider.
 
 There is one device, `mps:0`, which stands for everything that Core ML may use: GPU and Neural Engine,
 and the processor for operators that these lack. It exists on macOS only. The README lists the options,
@@ -23,8 +23,8 @@ const DEVICE: &str = "mps:0";
 const COMPUTE_UNITS: [&str; 4] = ["ALL", "CPUAndGPU", "CPUAndNeuralEngine", "CPUOnly"];
 const PRECISIONS: &[&str] = &["fp32", "fp16"];
 
-/// Options that this backend sets itself. The older format, and sums of lower precision, compute in
-/// another precision than the model's.
+/// Options that this backend sets itself. The older format, and sums of lower precision, would change the model's
+/// precision.
 const TAKEN: &ReservedOptions = &[
     ("AllowLowPrecisionAccumulationOnGPU", "`precision` of the matrix"),
     ("MLComputeUnits", "the option `compute-units`"),
@@ -57,7 +57,7 @@ impl Backend for MpsBackend {
             id: DEVICE.into(),
             kind: "gpu".into(),
             name: format!("{name}, through Core ML"),
-            // It is the machine's.
+            // The memory belongs to the whole machine.
             memory_bytes: None,
             precisions: PRECISIONS.iter().copied().map(str::to_owned).collect(),
             attributes: vec![("onnxruntime".into(), library.version().into())],
@@ -112,7 +112,7 @@ impl Provider for CoreMl {
         PRECISIONS
     }
 
-    /// CoreML compiles for the given shapes, and leaves dynamic ones to the processor.
+    /// Core ML compiles for the given shapes, and leaves dynamic ones to the processor.
     fn specialises(&self) -> bool {
         true
     }

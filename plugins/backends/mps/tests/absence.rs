@@ -1,4 +1,4 @@
-//! On other systems than macOS there is a clear error.
+//! On systems other than macOS there is a clear error.
 #![cfg(not(target_os = "macos"))]
 
 use plugin_api::client::{Backend, ErrorCode};

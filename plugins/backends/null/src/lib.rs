@@ -13,7 +13,7 @@ use plugin_api::backend::{
 const DEVICE: &str = "null:0";
 const PRECISION: &str = "fp32";
 
-/// Tokens of an answer.
+/// Number of tokens of an answer.
 const TOKENS: usize = 8;
 
 /// Modes, in each of which it does nothing.
@@ -31,7 +31,7 @@ impl Mode {
         ("generation", Self::Generation),
     ];
 
-    /// Returns the phases of a run, of which the last gives the outputs.
+    /// Returns the phases of a run. The last one sets the outputs.
     fn phases(self) -> &'static [&'static str] {
         match self {
             Self::Inference => &[],
@@ -84,13 +84,13 @@ impl Backend for NullBackend {
 
     fn load(&self, request: &LoadRequest<'_>) -> Result<NullModel> {
         request.options.only(&[OPTION_PLACEMENT])?;
-        // There is nothing that could run elsewhere.
+        // Nothing could run elsewhere.
         request.options.strict_placement()?;
         if request.device != DEVICE {
             let message = format!("there is no device `{}`; there is `{DEVICE}`", request.device);
             return Err(Error::new(ErrorCode::NotFound, message));
         }
-        // The SDK refuses what the description does not name.
+        // The SDK refuses modes that the description does not name.
         let known = Mode::ALL.iter().find(|(name, _)| *name == request.mode);
         let mode = known.map_or(Mode::Inference, |(_, mode)| *mode);
         match std::fs::metadata(request.path) {
@@ -142,7 +142,7 @@ impl Model for NullModel {
 /// Answers with zeros.
 #[derive(Debug)]
 pub struct NullSession {
-    /// The batch of all calls, unless they may have any.
+    /// The batch of all calls, unless any batch is allowed.
     batch: i64,
     any: bool,
     mode: Mode,

@@ -4,10 +4,10 @@ use plugin_api::backend::{Device, Error, ErrorCode, Result};
 
 use crate::native::{Core, Failure};
 
-/// The device that chooses one of the others.
+/// The device that chooses among the others.
 pub(crate) const AUTO: &str = "AUTO";
 
-/// OpenVINO's names of capabilities, and our names.
+/// OpenVINO's names of capabilities, and the names of precisions.
 const PRECISIONS: &[(&str, &str)] =
     &[("FP32", "fp32"), ("FP16", "fp16"), ("BF16", "bf16"), ("INT8", "int8")];
 
@@ -28,15 +28,15 @@ const MEMORY: &[&str] = &["GPU_DEVICE_TOTAL_MEM_SIZE", "NPU_DEVICE_TOTAL_MEM_SIZ
 /// The kinds of hardware that a package of OpenVINO may drive.
 const KINDS: &[&str] = &["CPU", "GPU", "NPU"];
 
-/// Requirements of each kind on Linux: the library that drives it, and the folder in which
-/// Intel's driver shows it. OpenVINO does not always say that one of these is missing.
+/// Requirements of each kind on Linux: the library that drives it, and the folder in which Intel's driver shows it.
+/// OpenVINO does not always report that one of these is missing.
 const NEEDED: &[(&str, &str, &str)] =
     &[("GPU", "libOpenCL.so.1", "/dev/dri"), ("NPU", "libze_loader.so.1", "/dev/accel")];
 
 /// Returns OpenVINO's names of the devices.
 pub(crate) fn names(core: &Core) -> Result<Vec<String>> {
     let mut names = core.devices().map_err(failed)?;
-    // It is listed nowhere, and can be asked only where its library is there.
+    // It is not listed, and can be queried only if its library exists.
     if core.property(AUTO, "FULL_DEVICE_NAME").is_ok() {
         names.push(AUTO.into());
     }
@@ -47,7 +47,7 @@ fn failed(failure: Failure) -> Error {
     Error::new(ErrorCode::Device, format!("OpenVINO cannot list its devices: {failure}"))
 }
 
-/// Returns the devices, described.
+/// Returns the devices with their descriptions.
 pub(crate) fn list(core: &Core, runtime: &str) -> Result<Vec<Device>> {
     names(core)?.iter().map(|name| device(core, runtime, name)).collect()
 }
@@ -55,7 +55,7 @@ pub(crate) fn list(core: &Core, runtime: &str) -> Result<Vec<Device>> {
 fn device(core: &Core, runtime: &str, name: &str) -> Result<Device> {
     let property = |key: &str| core.property(name, key).ok().filter(|value| !value.is_empty());
     let full_name = match name {
-        // It would only repeat its name.
+        // The attribute would only repeat the name.
         AUTO => "OpenVINO's choice among its devices".into(),
         _ => property("FULL_DEVICE_NAME").unwrap_or_else(|| name.into()),
     };
@@ -107,7 +107,7 @@ fn reason(core: &Core, kind: &str) -> String {
     if missing.is_empty() { answer } else { format!("{answer}; not found: {}", missing.join(", ")) }
 }
 
-/// Ours for OpenVINO's name: `CPU` is `cpu:0`, `GPU.1` is `gpu:1`.
+/// Returns the device id for OpenVINO's name: `CPU` is `cpu:0`, `GPU.1` is `gpu:1`.
 pub(crate) fn id(name: &str) -> String {
     let (kind, number) = name.split_once('.').unwrap_or((name, "0"));
     format!("{}:{}", kind.to_lowercase(), number.to_lowercase())
@@ -133,7 +133,7 @@ fn precisions_in(capabilities: &str) -> Vec<String> {
 ///
 /// # Errors
 ///
-/// If it does not exist: names those that do, and why OpenVINO has no such kind.
+/// If it does not exist; names the existing ones, and why OpenVINO has no such kind.
 pub(crate) fn find(core: &Core, wanted: &str) -> Result<String> {
     let names = names(core)?;
     if let Some(name) = names.iter().find(|name| id(name) == wanted) {

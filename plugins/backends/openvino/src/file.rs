@@ -95,7 +95,7 @@ fn representation(path: &Path) -> Result<ModelFile> {
         ));
     }
     let weights = path.with_extension("bin");
-    // Without them, OpenVINO reads the graph with weights from nowhere.
+    // Without the weights' file, OpenVINO reads the graph with undefined weights.
     if let Some(needed) = weights_needed(&text) {
         let found = std::fs::metadata(&weights).map_err(|error| {
             let what = format!("its weights are in {}: {error}", weights.display());

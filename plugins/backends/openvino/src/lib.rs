@@ -2,9 +2,9 @@
 OpenVINO through its own interface: ONNX models and OpenVINO's IR on processors, Intel's graphics and
 neural units, and AUTO.
 
-The library is not part of the plugin. It is searched in the folder that `TARE_RUNTIME` names, or else
-where the system keeps libraries. [`devices`](Backend::devices) and [`load`](Backend::load) report a
-missing library. The README beside this crate lists options, measurements and traps.
+The library is not part of the plugin. It is searched for in the folder that `TARE_RUNTIME` names, or else in the
+system's folders. [`devices`](Backend::devices) and [`load`](Backend::load) report a missing library. The README
+beside this crate lists options, measurements and traps.
 */
 
 mod devices;
@@ -32,13 +32,13 @@ pub use session::{OpenvinoSession, OpenvinoTensor};
 /// The plugin.
 #[derive(Debug)]
 pub struct OpenvinoBackend {
-    /// Version of the library, or why there is none.
+    /// Version of the library, or why it cannot be used.
     version: Result<String>,
     core: OnceLock<Arc<Core>>,
 }
 
 impl OpenvinoBackend {
-    /// Returns the runtime with its devices, which takes a moment the first time.
+    /// Returns the runtime with its devices, which takes some time at the first call.
     fn core(&self) -> Result<&Arc<Core>> {
         if let Err(error) = &self.version {
             return Err(error.clone());
@@ -61,7 +61,7 @@ impl Backend for OpenvinoBackend {
     type Model = OpenvinoModel;
 
     fn new(_host: &Host) -> Result<Self, String> {
-        // The library is opened, for its version, and asked for nothing else yet.
+        // The library is opened for its version, and not used otherwise yet.
         Ok(Self { version: library::load(), core: OnceLock::new() })
     }
 

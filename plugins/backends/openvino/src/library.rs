@@ -20,7 +20,7 @@ const FIRST: (u32, u32) = (2026, 4);
 /// A function in every version of the C interface.
 const FUNCTION: &[u8] = b"ov_get_openvino_version";
 
-/// Loads the library, and says which version it is.
+/// Loads the library, and returns its version.
 pub(crate) fn load() -> Result<String, Error> {
     let path = match std::env::var_os(RUNTIME) {
         Some(runtime) => find_in(Path::new(&runtime))?,
@@ -32,7 +32,7 @@ pub(crate) fn load() -> Result<String, Error> {
             ))
         })?,
     };
-    // It is closed when the bindings have it open.
+    // It is closed after the bindings have opened it.
     let _checked = open(&path)?;
     library::load_from(&path)
         .map_err(|reason| missing(format!("OpenVINO cannot be loaded: {reason}")))?;
@@ -48,13 +48,13 @@ pub(crate) fn load() -> Result<String, Error> {
     Ok(version)
 }
 
-/// Opens the library, and refuses another: the bindings take any, and panic at the first call of what it
-/// lacks.
+/// Opens the library, and refuses other libraries: the bindings accept any, and panic at the first call of a missing
+/// function.
 fn open(path: &Path) -> Result<libloading::Library, Error> {
     // SAFETY: this is the library that the bindings open next.
     let library = unsafe { libloading::Library::new(path) }
         .map_err(|error| missing(format!("OpenVINO cannot be loaded: {error}")))?;
-    // SAFETY: it is only looked for.
+    // SAFETY: the symbol is only searched for.
     let found = unsafe { library.get::<*const ()>(FUNCTION) }.is_ok();
     if found {
         return Ok(library);
@@ -93,7 +93,7 @@ fn find_in(runtime: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// Returns the library with the highest version in a folder; one without a version comes first.
+/// Returns the library with the highest version in a folder; one without a version is preferred.
 fn newest_in(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?;
     let candidates = entries.filter_map(|entry| {
@@ -104,8 +104,8 @@ fn newest_in(folder: &Path) -> Option<PathBuf> {
     candidates.max().map(|(_, path)| path)
 }
 
-/// Returns the version in a library's name: `libopenvino_c.so.2641`, or `libopenvino_c.2641.dylib`. A name
-/// without a version is the administrator's choice, and counts as higher than any.
+/// Returns the version in a library's name: `libopenvino_c.so.2641`, or `libopenvino_c.2641.dylib`. A name without a
+/// version counts as the administrator's choice, above all versions.
 fn version_in(name: &str) -> Option<Vec<u32>> {
     if name == usual_name() {
         return Some(vec![u32::MAX]);

@@ -1,4 +1,4 @@
-//! A model on a device, and what it becomes when shapes and precision are known.
+//! A model on a device, and its compilation for given shapes and a precision.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,7 +14,7 @@ use crate::native::{self, Compiled, Core, Failure, PortInfo};
 use crate::options::{self, Setting};
 use crate::session::{OpenvinoSession, OpenvinoTensor};
 
-/// Precisions as OpenVINO calls them.
+/// OpenVINO's names of precisions.
 const PRECISIONS: &[(&str, &str)] = &[("fp32", "f32"), ("fp16", "f16"), ("bf16", "bf16")];
 
 /// Facts about a session, and the property that has each.
@@ -57,15 +57,15 @@ pub(crate) struct Expected {
     pub(crate) dtype: Option<DataType>,
 }
 
-/// Everything that compiling needs.
+/// Everything needed for compiling.
 #[derive(Debug)]
 struct Loaded {
     core: Arc<Core>,
     model: Mutex<native::Model>,
-    /// The device, by OpenVINO's name and by ours.
+    /// The device, by OpenVINO's name and by its id.
     device: String,
     id: String,
-    /// The devices that may do the work: the device itself, or what AUTO chooses among.
+    /// The devices that may do the work: the device itself, or AUTO's candidates.
     candidates: Vec<Candidate>,
     precisions: Vec<String>,
     quantised: bool,
@@ -95,9 +95,9 @@ pub(crate) struct Ready {
     pub(crate) compiled: Compiled,
     pub(crate) outputs: Vec<PortInfo>,
     pub(crate) used: Vec<(String, String)>,
-    /// Number of requests that OpenVINO wants in flight.
+    /// Number of requests in flight that OpenVINO recommends.
     pub(crate) requests: usize,
-    /// Data to compile it once more, for a profile.
+    /// Data to compile it again, for a profile.
     recompilation: Recompilation,
 }
 
@@ -293,7 +293,7 @@ impl Loaded {
                     .into(),
             ),
             ("int8", true) => {
-                // The precision of what stays in floating point. Only processors compute in 32 bits.
+                // The precision of the parts that stay in floating point. Only processors compute in 32 bits.
                 let processor = self.candidates.iter().any(|one| one.name.starts_with("CPU"));
                 Ok(if processor { "f32" } else { "f16" })
             }
@@ -308,7 +308,7 @@ impl Loaded {
         }
     }
 
-    /// Properties for one of the devices that may do the work.
+    /// Returns the properties for one of the devices that may do the work.
     fn properties(
         &self,
         candidate: &Candidate,
@@ -326,8 +326,8 @@ impl Loaded {
         fixed.chain(asked).filter(|(property, _)| candidate.has(property)).collect()
     }
 
-    /// Properties of the whole: for AUTO, what it hands on to each device, and that no device may stand
-    /// in for the one that it has chosen.
+    /// Returns the properties of the whole. AUTO gets those to pass to each device, and the setting that no other
+    /// device may replace the chosen one.
     fn all_properties(&self, hint: &str, profiled: bool) -> Vec<(String, String)> {
         let [candidate] = self.candidates.as_slice() else { return self.for_auto(hint, profiled) };
         if self.device == AUTO {
@@ -376,7 +376,7 @@ impl Loaded {
         })
     }
 
-    /// Returns a property of the compiled model; for AUTO, that of the chosen device.
+    /// Returns a property of the compiled model; for AUTO, the chosen device's property.
     fn property(&self, compiled: &Compiled, device: &str, key: &str) -> Option<String> {
         if self.device != AUTO {
             return compiled.property(key).ok();
@@ -398,7 +398,7 @@ impl Loaded {
         let compiled = self.compile(hint, shapes, false)?;
         let failed = |failure: Failure| device_error(&self.device, &failure);
         let device = compiled.property("EXECUTION_DEVICES").map_err(failed)?;
-        // While AUTO is still deciding, it puts the device in parentheses.
+        // AUTO puts the device in parentheses while it has not decided.
         let device = device.trim_matches(['(', ')']).to_owned();
         if self.device != AUTO && device != self.device {
             let message = format!("{} was requested, but OpenVINO runs on {device}", self.device);

@@ -1,9 +1,9 @@
 //! OpenVINO's C interface, made safe.
 //!
-//! The crate `openvino` is built on the same bindings, and offers less than a benchmark needs: it cannot
-//! pass properties when a model is compiled, only set them for all models of a core; it has no profile;
-//! and it frees neither ports nor texts, which the conformance suite detects. So this module wraps the
-//! few calls that are needed, with a type that frees each handle.
+//! The crate `openvino` uses the same bindings, but lacks functions that a benchmark needs: it cannot pass properties
+//! when a model is compiled, only set them for all models of a core; it has no profile; and it frees neither ports
+//! nor texts, which the conformance suite detects. So this module wraps the few calls that are needed, with a type
+//! that frees each handle.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;
@@ -66,7 +66,7 @@ unsafe fn take_text(text: *mut c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe {
         let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
         sys::ov_free(text);
@@ -93,7 +93,7 @@ macro_rules! handles {
 
         impl Drop for $name {
             fn drop(&mut self) {
-                // SAFETY: the handle is ours, and is not used again.
+                // SAFETY: this module owns the handle, and does not use it again.
                 unsafe { sys::$free(self.0.as_ptr()) };
             }
         }
@@ -103,7 +103,7 @@ macro_rules! handles {
 handles! {
     /// The runtime with its devices.
     Core(ov_core_t) by ov_core_free;
-    /// A model as read.
+    /// A model that was read.
     Model(ov_model_t) by ov_model_free;
     /// A model that was compiled for a device.
     Compiled(ov_compiled_model_t) by ov_compiled_model_free;
@@ -124,13 +124,13 @@ unsafe impl Sync for Core {}
 unsafe impl Send for Model {}
 // SAFETY: as for `Core`.
 unsafe impl Send for Compiled {}
-// SAFETY: a compiled model is constant: it makes requests and answers questions.
+// SAFETY: a compiled model is constant: it only creates requests and returns properties.
 unsafe impl Sync for Compiled {}
 // SAFETY: as for `Core`. A request is used by one thread at a time, exclusively.
 unsafe impl Send for Request {}
 // SAFETY: as for `Core`.
 unsafe impl Send for TensorHandle {}
-// SAFETY: the handle is read only; what it refers to, `Tensor` looks after.
+// SAFETY: the handle is only read; `Tensor` guards the memory that it refers to.
 unsafe impl Sync for TensorHandle {}
 
 /// Returns the version of the loaded library, such as `2026.4.1-22982-…`.
@@ -152,7 +152,7 @@ unsafe fn borrowed(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
@@ -165,7 +165,7 @@ impl Core {
     /// Returns the names of the available devices, such as `CPU` or `GPU.1`.
     pub(crate) fn devices(&self) -> Result<Vec<String>> {
         let mut raw = sys::ov_available_devices_t { devices: ptr::null_mut(), size: 0 };
-        // SAFETY: the list is as long as it says, and freed after its texts were copied.
+        // SAFETY: the list has the stated length, and is freed after its texts were copied.
         unsafe {
             check(sys::ov_core_get_available_devices(self.0.as_ptr(), &raw mut raw))?;
             let names = list(raw.devices, raw.size).iter().map(|name| borrowed(*name)).collect();
@@ -192,7 +192,7 @@ impl Core {
     pub(crate) fn property(&self, device: &str, key: &str) -> Result<String> {
         let (device, key) = (c_text(device)?, c_text(key)?);
         let mut value = ptr::null_mut();
-        // SAFETY: the texts are valid during the call, and the value is ours to free.
+        // SAFETY: the texts are valid during the call, and this side frees the value.
         unsafe {
             let core = self.0.as_ptr();
             check(sys::ov_core_get_property(core, device.as_ptr(), key.as_ptr(), &raw mut value))?;
@@ -228,7 +228,7 @@ impl Core {
                 value: value.as_ptr().cast(),
             })
             .collect();
-        // SAFETY: everything is valid during the call, and the count is right.
+        // SAFETY: everything is valid during the call, and the count is correct.
         made(|raw| unsafe {
             sys::ov_core_compile_model_props(
                 self.0.as_ptr(),
@@ -250,7 +250,7 @@ unsafe fn list<'a, T>(raw: *const T, count: usize) -> &'a [T] {
     if raw.is_null() {
         return &[];
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { std::slice::from_raw_parts(raw, count) }
 }
 
@@ -276,13 +276,13 @@ impl Port {
     fn info(&self) -> Result<PortInfo> {
         let port = self.0.as_ptr();
         let mut name = ptr::null_mut();
-        // SAFETY: the pointer is writable, and the text is ours to free.
+        // SAFETY: the pointer is writable, and this side frees the text.
         let name = unsafe {
             // A port without a name is an error there.
             let named = check(sys::ov_port_get_any_name(port, &raw mut name)).is_ok();
             named.then(|| take_text(name)).filter(|name| !name.is_empty())
         };
-        // A number that the bindings have no name for must not become one of their enumeration.
+        // A number without a name in the bindings must not become a value of their enumeration.
         let mut element = MaybeUninit::<u32>::zeroed();
         // SAFETY: the enumeration is a `u32` in memory.
         let element = unsafe {
@@ -295,8 +295,8 @@ impl Port {
     fn axes(&self) -> Result<Option<Vec<Axis>>> {
         let none = sys::ov_dimension_t { min: 0, max: 0 };
         let mut shape = sys::ov_partial_shape_t { rank: none, dims: ptr::null_mut() };
-        // SAFETY: the struct is writable; as many axes are there as the rank says if that is fixed; it is
-        // freed after they were copied.
+        // SAFETY: the struct is writable; it has as many axes as a fixed rank says; it is freed after they were
+        // copied.
         unsafe {
             check(sys::ov_port_get_partial_shape(self.0.as_ptr(), &raw mut shape))?;
             let rank = (shape.rank.min == shape.rank.max).then_some(shape.rank.max);
@@ -350,7 +350,7 @@ impl Model {
         let mut partial = PartialShapes(Vec::with_capacity(shapes.len()));
         for shape in shapes {
             let mut raw = MaybeUninit::<sys::ov_partial_shape_t>::uninit();
-            // SAFETY: the sizes are as many as the rank; the struct is written if there is no error.
+            // SAFETY: there are as many sizes as the rank; the struct is written if there is no error.
             unsafe {
                 check(sys::ov_partial_shape_create_static(
                     shape.len() as i64,
@@ -378,7 +378,7 @@ struct PartialShapes(Vec<sys::ov_partial_shape_t>);
 impl Drop for PartialShapes {
     fn drop(&mut self) {
         for shape in &mut self.0 {
-            // SAFETY: each was made, and is not used again.
+            // SAFETY: each was created, and is not used again.
             unsafe { sys::ov_partial_shape_free(shape) };
         }
     }
@@ -424,7 +424,7 @@ impl Request {
     #[inline]
     pub(crate) fn set_input(&mut self, index: usize, tensor: &Tensor) -> Result<()> {
         let (request, tensor) = (self.0.as_ptr(), tensor.handle.0.as_ptr());
-        // SAFETY: both are alive; the request holds on to the tensor by itself.
+        // SAFETY: both are alive; the request keeps the tensor alive.
         check(unsafe { sys::ov_infer_request_set_input_tensor_by_index(request, index, tensor) })
     }
 
@@ -435,7 +435,7 @@ impl Request {
         check(unsafe { sys::ov_infer_request_set_output_tensor_by_index(request, index, tensor) })
     }
 
-    /// Returns a copy of an output that the request has in its own memory.
+    /// Returns a copy of an output in the request's own memory.
     pub(crate) fn copy_output(&self, index: usize) -> Result<Tensor> {
         let request = self.0.as_ptr();
         // SAFETY: the pointer is writable.
@@ -452,12 +452,12 @@ impl Request {
     /// Computes, and waits for the result.
     #[inline]
     pub(crate) fn infer(&mut self) -> Result<()> {
-        // SAFETY: the request is alive and used by nobody else.
+        // SAFETY: the request is alive and not used elsewhere.
         check(unsafe { sys::ov_infer_request_infer(self.0.as_ptr()) })
     }
 
     pub(crate) fn start(&mut self) -> Result<()> {
-        // SAFETY: as for `infer`; its tensors are alive, since it holds on to them.
+        // SAFETY: as for `infer`; it keeps its tensors alive.
         check(unsafe { sys::ov_infer_request_start_async(self.0.as_ptr()) })
     }
 
@@ -469,7 +469,7 @@ impl Request {
     /// Returns the times of the operators of the last inference, in the order of execution.
     pub(crate) fn profile(&self) -> Result<Vec<Operator>> {
         let mut raw = sys::ov_profiling_info_list_t { profiling_infos: ptr::null_mut(), size: 0 };
-        // SAFETY: the list is as long as it says, and freed after it was copied.
+        // SAFETY: the list has the stated length, and is freed after it was copied.
         unsafe {
             let request = self.0.as_ptr();
             check(sys::ov_infer_request_get_profiling_info(request, &raw mut raw))?;
@@ -506,8 +506,8 @@ pub(crate) struct Tensor {
     length: usize,
 }
 
-// SAFETY: the memory belongs to the handle. A writer has the tensor exclusively, or has a
-// request that writes to it, which the ABI's rules for outputs order.
+// SAFETY: the memory belongs to the handle. A writer has exclusive access to the tensor, or to a request that writes
+// to it, by the ABI's rules for outputs.
 unsafe impl Send for Tensor {}
 // SAFETY: as above.
 unsafe impl Sync for Tensor {}
@@ -574,20 +574,20 @@ impl Tensor {
         if self.length == 0 {
             return &mut [];
         }
-        // SAFETY: as above, and the tensor is ours alone.
+        // SAFETY: as above, with exclusive access to the tensor.
         unsafe { std::slice::from_raw_parts_mut(self.data, self.length) }
     }
 
     /// Clears memory, because uninitialised memory must not be read.
     fn zero(&mut self) {
         if self.length > 0 {
-            // SAFETY: these bytes exist and are ours alone.
+            // SAFETY: these bytes exist, and access is exclusive.
             unsafe { self.data.write_bytes(0, self.length) };
         }
     }
 }
 
-/// OpenVINO's element types (`ov_element_type_e` since 2025.1) and ours.
+/// OpenVINO's element types (`ov_element_type_e` since 2025.1) and the ABI's.
 const ELEMENTS: &[(sys::ov_element_type_e, DataType)] = &[
     (sys::ov_element_type_e::OV_BOOLEAN, DataType::BOOL),
     (sys::ov_element_type_e::BF16, DataType::BF16),

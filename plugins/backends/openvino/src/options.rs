@@ -3,7 +3,7 @@
 use plugin_api::abi::OPTION_PLACEMENT;
 use plugin_api::backend::{Error, ErrorCode, Options, Result};
 
-/// An option that begins with this is a property of OpenVINO by its own name.
+/// Prefix of options that name a property of OpenVINO directly.
 const PROPERTY: &str = "property.";
 
 const KNOWN: &[&str] = &[
@@ -16,7 +16,7 @@ const KNOWN: &[&str] = &[
     "property.*",
 ];
 
-/// Properties that are given in another way.
+/// Properties that have other settings.
 const TAKEN: &[(&str, &str)] = &[
     ("ENABLE_CPU_PINNING", "the option `cpu-pinning`"),
     ("ENABLE_HYPER_THREADING", "the option `hyper-threading`"),
@@ -28,12 +28,12 @@ const TAKEN: &[(&str, &str)] = &[
     ("PERF_COUNT", "the extension `tare/profile/1`"),
 ];
 
-/// A property to be set.
+/// A property to set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Setting {
     pub(crate) property: String,
     pub(crate) value: String,
-    /// The option that asks for it; without one it is a default, which a device may lack.
+    /// The option that requests it; `None` for a default, which a device may lack.
     pub(crate) option: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Setting {
 /// Names an option that is unknown or has an impossible value.
 pub(crate) fn settings(options: &Options<'_>) -> Result<Vec<Setting>> {
     options.only(KNOWN)?;
-    // A model is compiled for one device, or not at all.
+    // A model must be compiled for a single device.
     options.strict_placement()?;
     let hints = [
         ("latency", "LATENCY"),
@@ -101,7 +101,7 @@ fn setting(option: &str, property: &str, value: Option<impl Into<String>>) -> Op
     Some(Setting { property: property.into(), value, option: Some(option.into()) })
 }
 
-/// Returns the value for one of several words.
+/// Returns the value for one of several names.
 fn choice(
     options: &Options<'_>,
     key: &str,

@@ -13,7 +13,7 @@ use crate::native::{self, Failure, PortInfo, Request};
 /// A tensor in the host's memory.
 #[derive(Debug)]
 pub struct OpenvinoTensor {
-    /// Never given twice, as opposed to an address.
+    /// Unique id, which is never reused, unlike an address.
     id: u64,
     tensor: native::Tensor,
 }
@@ -26,7 +26,7 @@ impl OpenvinoTensor {
 
     fn zeros(dtype: DataType, shape: &[i64]) -> Result<native::Tensor> {
         native::Tensor::new(dtype, shape).map_err(|failure| {
-            // Types that OpenVINO does not have, and tensors without memory.
+            // Types that OpenVINO lacks, and tensors without memory.
             let message = format!("no tensor of {dtype} {shape:?}: {failure}");
             Error::new(crate::model::code_or(&failure, ErrorCode::OutOfMemory), message)
         })
@@ -97,7 +97,7 @@ pub struct OpenvinoSession {
     run: Bound,
     /// Requests that are computing, the oldest first.
     started: Vec<Bound>,
-    /// Requests that were started and are done.
+    /// Started requests that are done.
     idle: Vec<Bound>,
     inputs: Vec<Expected>,
     shapes: Vec<Vec<i64>>,
@@ -189,7 +189,7 @@ fn check(expected: &Expected, shape: &[i64], input: &OpenvinoTensor) -> Result<(
 }
 
 impl OpenvinoSession {
-    /// Makes outputs that no earlier run has left; those of a changing shape are made later.
+    /// Creates missing outputs; outputs with a variable shape are created later.
     fn make_outputs(&self, outputs: &mut [Option<Box<OpenvinoTensor>>]) -> Result<()> {
         for (output, fixed) in outputs.iter_mut().zip(&self.outputs) {
             if let (None, Some((dtype, shape))) = (&output, fixed) {
@@ -204,7 +204,7 @@ impl OpenvinoSession {
         self.outputs.iter().all(Option::is_some)
     }
 
-    /// Copies the outputs whose shape is known only now, since they are the request's own.
+    /// Copies the outputs whose shape is known only now, from the request's own memory.
     fn take_outputs(&mut self, outputs: &mut [Option<Box<OpenvinoTensor>>]) -> Result<()> {
         for (at, fixed) in self.outputs.iter().enumerate() {
             if fixed.is_none() {
@@ -267,7 +267,7 @@ impl Session for OpenvinoSession {
         self.synchronise()?;
         self.make_outputs(outputs)?;
         if !self.all_fixed() {
-            // Data of an earlier run is not written again.
+            // Data of an earlier run is not overwritten.
             for (output, fixed) in outputs.iter_mut().zip(&self.outputs) {
                 if fixed.is_none() {
                     *output = None;
@@ -285,11 +285,11 @@ impl Session for OpenvinoSession {
         outputs: &mut [Option<Box<OpenvinoTensor>>],
     ) -> Result<()> {
         if !self.all_fixed() {
-            // Outputs exist only after it is done.
+            // Outputs exist only after the run is done.
             return self.run(inputs, outputs);
         }
         self.make_outputs(outputs)?;
-        // Requests compute side by side; what shares tensors is done in order.
+        // Requests run concurrently, except those that share tensors, which run in order.
         self.wait_for(|bound| bound.blocks(inputs, outputs))?;
         let mut bound = self.free()?;
         let started = bind(&mut bound, (&self.inputs, &self.shapes), inputs, outputs)
@@ -320,7 +320,7 @@ impl Profile for OpenvinoSession {
             check(&self.inputs[at], &self.shapes[at], input)?;
             request.set_input(at, &input.tensor).map_err(refused)?;
         }
-        // One-time work of a first run is not timed.
+        // One-time work of the first run is not profiled.
         request.infer().map_err(|failure| run_error(&failure))?;
         request.infer().map_err(|failure| run_error(&failure))?;
         let provider = self.ready.device();
@@ -344,7 +344,7 @@ impl Profile for OpenvinoSession {
 
 impl Drop for OpenvinoSession {
     fn drop(&mut self) {
-        // Callers that need errors have synchronised.
+        // Callers that need errors have already synchronised.
         let _ = self.wait_for(|_| true);
     }
 }

@@ -1,11 +1,11 @@
-//! Another library under OpenVINO's name is an answer, and no panic.
+//! Another library under OpenVINO's name causes an error and not a panic.
 #![cfg(target_os = "linux")]
 
 use plugin_api::client::{Backend, ErrorCode};
 
 #[test]
 fn another_library_is_an_answer() {
-    // The C library, which every program here has open.
+    // The C library, which every program has open.
     let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
     let mut paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
     let other = paths.find(|path| path.contains("/libc.so")).expect("the C library");

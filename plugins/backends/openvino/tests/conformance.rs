@@ -1,4 +1,4 @@
-//! The backend keeps the ABI's contract, and computes what ONNX Runtime computes.
+//! The backend keeps the ABI's contract, and its results equal ONNX Runtime's.
 
 use plugin_testkit::{Fixture, Suite};
 
@@ -13,7 +13,7 @@ fn openvino_conforms() {
     let suite = unsafe { Suite::from_entry(backend_openvino::tare_backend_v1) };
     suite.check(&fixture).assert();
 
-    // With requests side by side, and by way of AUTO, it is as right.
+    // Results are also correct with concurrent requests, and through AUTO.
     fixture.threads = Some(2);
     fixture.options.insert("streams".into(), "2".into());
     suite.check(&fixture).assert();

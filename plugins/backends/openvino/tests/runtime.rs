@@ -98,7 +98,7 @@ fn scalar(name: &str, element: OnnxType, value: TensorProto) -> TensorProto {
     TensorProto { name: Some(name.into()), data_type: Some(element), dims: vec![1], ..value }
 }
 
-/// Writes one operator on `x` and a constant of two elements in a file of its own.
+/// Writes one operator on `x` and a constant of two elements in a separate file.
 fn with_external_data(folder: &Path) -> PathBuf {
     let bytes: Vec<u8> = [10.0_f32, 20.0].into_iter().flat_map(f32::to_le_bytes).collect();
     std::fs::write(folder.join("weights.bin"), bytes).expect("the folder is writable");
@@ -299,7 +299,7 @@ fn options_that_mean_nothing_are_refused() {
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{error}");
         assert!(error.message.contains(message), "{error}");
     }
-    // OpenVINO judges these options when it compiles.
+    // OpenVINO checks these options when it compiles.
     let model =
         load(&backend, DIGITS, &[("property.SCHEDULING_CORE_TYPE", "BEST")]).expect("a model");
     let error = model.prepare("fp32", &[vec![1, 1, 8, 8]]).expect_err("no such value");
@@ -341,7 +341,7 @@ fn a_precision_is_what_the_device_offers_and_the_file_has() {
     let session = model.prepare("int8", &[vec![1, 2]]).expect("a session");
     assert_eq!(used(&session, "precision"), Some("int8"));
     assert_eq!(used(&session, "inference-precision"), Some("f32"));
-    // To whole numbers, to the even one in the middle, and no further than 127.
+    // Values are rounded to whole numbers, ties to even, and limited to 127.
     let output = run_floats(&model, &session, &[2.6, 900.0]).expect("a run");
     assert_eq!(output, [6.0, 254.0]);
 }
@@ -425,7 +425,7 @@ fn inputs_of_another_type_or_shape_are_refused() {
         let message =
             format!("input `image` is {dtype} [1, 1, 8, 8], expected float32 [1, 1, 8, 8]");
         assert_eq!(error.message, message);
-        // Nothing is left behind: the next error is the same.
+        // A failed attempt leaves no state: the next error is the same.
         assert_eq!(call.enqueue().expect_err("another type").message, message);
     }
 }
@@ -454,7 +454,7 @@ fn no_example_and_very_many_are_no_crash() {
     let output = run_floats(&model, &session, &many).expect("a run");
     assert!(output.iter().zip(&many).all(|(output, input)| *output == 2.0 * input));
 
-    // More than any machine has.
+    // This is more than any machine has.
     let outcome = model.prepare("fp32", &[vec![1 << 50, 2]]).map(drop);
     if let Err(error) = outcome {
         assert_ne!(error.code, ErrorCode::Internal, "{error}");
@@ -529,7 +529,7 @@ fn its_own_format_is_read_with_the_weights_beside_it() {
         (model.info().inputs[0].name.as_str(), model.info().outputs[0].name.as_str()),
         ("x", "y")
     );
-    // The format keeps no names of axes.
+    // The format has no names of axes.
     let axes = [Dimension::Dynamic(String::new()), Dimension::Fixed(2)];
     assert_eq!(model.info().inputs[0].dimensions.as_deref(), Some(axes.as_slice()));
     for values in [vec![1.0, 2.0], vec![1.0, 2.0, 3.0, 4.0]] {
@@ -598,7 +598,7 @@ fn what_is_narrowed_is_said_to_be_and_what_does_not_fit_is_refused() {
     let error = run_wide([0, 1 << 40]).expect_err("too large");
     assert_eq!(error.code, ErrorCode::Unsupported);
     assert!(error.message.starts_with("1099511627776 does not fit into int32"), "{error}");
-    // This is why: the sum is beyond 32 bits, and comes out as if it were not.
+    // This is the reason: the sum exceeds 32 bits and is truncated without an error.
     let output = run_wide([i64::from(i32::MAX), 0]).expect("a run");
     assert_eq!(output[..8], i64::from(i32::MIN).to_ne_bytes());
 

@@ -1,10 +1,10 @@
 /*!
-Qualcomm's neural processors, through ONNX Runtime's QNN provider, a library of its own that is
-registered at its first use.
+Qualcomm's neural processors, through ONNX Runtime's QNN provider, a separate library that is registered at its first
+use.
 
-On x86-64 the same libraries simulate the HTP. A simulator computes the hardware's outputs, but takes
-incomparably longer: such a device is marked, and every session on it is marked as simulated. The
-README lists options and traps.
+On x86-64 the same libraries simulate the HTP. A simulator computes the hardware's outputs, but its speed is unrelated
+to the hardware's: such a device is marked, and every session on it is marked as simulated. The README lists options
+and traps.
 */
 
 use std::ffi::c_void;
@@ -26,7 +26,7 @@ use plugin_api::backend::{
 const PROVIDER: &str = "QNNExecutionProvider";
 const DEVICE: &str = "qnn:htp";
 
-/// Whether the HTP is simulated: Qualcomm does not make x86-64 processors.
+/// Whether the HTP is simulated, since Qualcomm does not make x86-64 processors.
 const SIMULATED: bool = cfg!(target_arch = "x86_64");
 
 /// Default of the simulator: it cannot detect a machine, and computes in fp16 only for a numbered system
@@ -99,7 +99,7 @@ impl Backend for QnnBackend {
                 target.insert(key.to_owned(), value.to_string());
             }
         }
-        // Threads of the processor only queue work here.
+        // Processor threads only queue work here.
         OrtModel::load(library, request, Box::new(Qnn { library, back_end, target }), 1)
     }
 }
@@ -134,7 +134,7 @@ fn register(library: &'static Library) -> Result<()> {
     Ok(())
 }
 
-/// Returns the provider's devices, by ONNX Runtime.
+/// Returns the provider's devices in ONNX Runtime.
 fn devices_of(library: &'static Library) -> impl Iterator<Item = ort::device::Device<'static>> {
     library.environment().devices().filter(|device| device.ep().is_ok_and(|name| name == PROVIDER))
 }
@@ -155,7 +155,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns the refusal of the Saver, which an option asks for.
+/// Returns the error for an option that requests the Saver.
 fn saver(option: &str) -> Error {
     let message = format!(
         "provider.{option}: QNN's Saver writes down what it is asked to compute, and its outputs are \
@@ -164,12 +164,12 @@ fn saver(option: &str) -> Error {
     Error::new(ErrorCode::InvalidArgument, message)
 }
 
-/// Returns the library that computes: the HTP's, or another that is named. If the provider cannot open
-/// it, it only logs an error and lets the processor compute, so it is opened here first.
+/// Returns the library that computes: the HTP's, or a named one. If the provider cannot open it, it only logs an
+/// error and lets the processor compute, so it is opened here first.
 fn back_end(named: Option<&str>) -> Result<PathBuf> {
     let path = match named {
         None => find("QnnHtp")?,
-        // The system's loader takes it for the program itself, and the provider for its default.
+        // The system's loader treats an empty name as the program itself, and the provider as its default.
         Some("") => {
             let message = "provider.backend_path is empty; it must be the full path of a library";
             return Err(Error::new(ErrorCode::InvalidArgument, message));
@@ -221,8 +221,8 @@ impl Provider for Qnn {
         true
     }
 
-    /// Returns the lengths of axes that it supports. They have 32 bits, and larger ones end the process. So
-    /// does an axis of zero with a quantised model, by a division.
+    /// Returns the lengths of axes that it supports. They have 32 bits, and larger ones end the process. So does an
+    /// axis of zero with a quantised model, by a division by zero.
     fn axes(&self) -> RangeInclusive<i64> {
         1..=u32::MAX.into()
     }

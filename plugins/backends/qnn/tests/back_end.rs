@@ -7,7 +7,7 @@ use plugin_api::client::{Backend, DataType, Error, ErrorCode, LoadRequest, Tenso
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../manifests/data/digits.onnx");
 
-/// Goes all the way to outputs, with the provider's options.
+/// Loads, prepares and runs with the provider's options, and returns the outputs.
 fn outputs(backend: &Backend, options: &[(&str, &str)]) -> Result<Vec<u8>, Error> {
     let request = LoadRequest { path: DIGITS, device: "qnn:htp", threads: None, options };
     let model = backend.load(&request)?;
@@ -43,9 +43,9 @@ fn a_wrong_back_end_is_refused_and_the_processor_never_computes_instead() {
     let no_library = folder.path().join("libQnnHtp.so");
     std::fs::write(&no_library, "no library").expect("the folder is writable");
     let nowhere = folder.path().join("nowhere").join("libQnnHtp.so");
-    // A library, and none of QNN's.
+    // A library that does not belong to QNN.
     let other = library("libonnxruntime_providers_shared.so");
-    // One of QNN's, and no back end.
+    // A library of QNN that is not a back end.
     let system = library("libQnnSystem.so");
     let saver = library("libQnnSaver.so");
 
@@ -73,13 +73,13 @@ fn a_wrong_back_end_is_refused_and_the_processor_never_computes_instead() {
     let error = outputs(&backend, &[("provider.qnn_saver_path", text(&saver))]).expect_err("wrong");
     assert!(error.message.contains("its outputs are wrong"), "{error}");
 
-    // A kind of back end beside a path is one too many, and so the processor's cannot slip in.
+    // A kind of back end beside a path is refused, so the processor's back end cannot be selected.
     for kind in ["cpu", "saver"] {
         let error = outputs(&backend, &[("provider.backend_type", kind)]).expect_err(kind);
         assert!(error.message.contains("backend_type"), "{error}");
     }
 
-    // The right one by name is as good as none.
+    // Naming the correct back end is equivalent to the default.
     let named = library("libQnnHtp.so");
     let by_name = outputs(&backend, &[("provider.backend_path", text(&named))]).expect("outputs");
     assert_eq!(by_name, outputs(&backend, &[]).expect("outputs"));

@@ -1,13 +1,13 @@
 //! The QNN backend keeps the ABI's contract, on the simulator or on the hardware.
 //!
-//! Each check runs in a process of its own, as with `host plugins test`: otherwise the simulator's leak at
-//! each load (see README.md) would affect later checks.
+//! Each check runs in a separate process, as with `host plugins test`: otherwise the simulator's leak at each load
+//! (see README.md) would affect later checks.
 
 use std::process::Command;
 
 use plugin_testkit::{Fixture, Suite, Verdict};
 
-/// The check for this process, and its settings.
+/// Variable with the check for this process and its settings.
 const CHECK: &str = "TARE_TEST_CHECK";
 const FIXTURE: &str = "TARE_TEST_FIXTURE";
 const PLACEMENT: &str = "TARE_TEST_PLACEMENT";

@@ -1,4 +1,4 @@
-//! A quantised model is int8 on the HTP, and gives what integers give.
+//! A quantised model is int8 on the HTP, and gives the results of integer arithmetic.
 
 use plugin_api::client::{Backend, ErrorCode, LoadRequest};
 use plugin_testkit::{Fixture, Suite, Verdict};
@@ -10,9 +10,9 @@ fn the_htp_computes_a_quantised_model_in_integers() {
     let path =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../../plugin-api/testkit/fixtures/quantised.toml");
     let mut fixture = Fixture::read(path.as_ref()).expect("a good fixture");
-    // The provider has the whole model, so that nothing is left for the processor.
+    // The provider takes the whole model, so nothing is left for the processor.
     fixture.options.insert("placement".into(), "strict".into());
-    // SAFETY: this is the backend's own entry point, and nobody else opens it.
+    // SAFETY: this is the backend's own entry point, and nothing else opens it.
     let suite = unsafe { Suite::from_entry(backend_qnn::tare_backend_v1) };
     for check in [
         "outputs are right",
@@ -25,7 +25,7 @@ fn the_htp_computes_a_quantised_model_in_integers() {
     fixture.outputs[0].values[0] += 0.125;
     assert!(matches!(suite.check_one("outputs are right", &fixture), Some(Verdict::Fails(_))));
 
-    // SAFETY: as above; the suite has closed its own.
+    // SAFETY: as above; the suite has closed its instance.
     let backend = unsafe { Backend::open(backend_qnn::tare_backend_v1) }.expect("a backend");
     let path = fixture.model.to_str().expect("UTF-8");
     let options = [("placement", "strict")];
@@ -34,7 +34,7 @@ fn the_htp_computes_a_quantised_model_in_integers() {
     let error = model.prepare("fp16", &[vec![2, 4]]).expect_err("it would not be what was asked");
     assert_eq!(error.code, ErrorCode::Unsupported);
     assert!(error.message.contains("is a model in int8"), "{error}");
-    // In the simulator's arithmetic this would be a division by zero, which ends the process.
+    // In the simulator this would be a division by zero, which ends the process.
     let error = model.prepare("int8", &[vec![0, 4]]).expect_err("a batch of none");
     assert_eq!(error.code, ErrorCode::InvalidArgument);
     assert!(error.message.contains("takes axes of 1 to 4294967295"), "{error}");

@@ -1,4 +1,4 @@
-//! AMD's GPUs, as the Linux driver shows them.
+//! AMD GPUs, from the Linux driver's files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,13 +21,13 @@ pub(crate) struct Gpu {
     /// HIP's number, which counts GPUs in the order of their nodes.
     pub(crate) ordinal: i32,
     pub(crate) name: String,
-    /// Such as `gfx942`.
+    /// The architecture, such as `gfx942`.
     pub(crate) architecture: String,
     pub(crate) memory_bytes: Option<u64>,
 }
 
 impl Gpu {
-    /// Returns all GPUs, or what was searched and not found.
+    /// Returns all GPUs, or an error that lists what was searched for.
     pub(crate) fn all(needs_migraphx: bool) -> Result<Vec<Self>> {
         let mut missing = Vec::new();
         if !Path::new(DRIVER).exists() {
@@ -51,8 +51,7 @@ impl Gpu {
     }
 }
 
-/// Checks whether one of the libraries can be opened; else returns the loader's error for the
-/// first.
+/// Checks that one of the libraries can be opened; else returns the loader's error for the first.
 fn open_any(names: &[&str]) -> Result<(), String> {
     let mut first = None;
     for name in names {
@@ -117,7 +116,7 @@ fn architecture(target: u64) -> String {
 
 /// Returns the size of a GPU's own memory.
 fn memory(banks: &Path) -> Option<u64> {
-    /// The numbers of the driver for memory of the GPU's own that is visible to the host, or is not.
+    /// The driver's numbers for the GPU's own memory, visible to the host or not.
     const OWN: [u64; 2] = [1, 2];
     let entries = std::fs::read_dir(banks).ok()?.flatten();
     let banks = entries.map(|bank| properties(&bank.path().join("properties")));

@@ -63,7 +63,7 @@ impl Backend for RocmBackend {
     }
 
     fn devices(&self) -> Result<Vec<Device>> {
-        // The hardware first: a runtime for a GPU that is not there helps nobody.
+        // The hardware is checked first: without a GPU, a runtime is useless.
         let gpus = Gpu::all(true)?;
         let library = Library::get("rocm")?;
         let driver = std::fs::read_to_string("/sys/module/amdgpu/version").ok();
@@ -110,7 +110,7 @@ impl Backend for RocmBackend {
             Some(Arc::new(GpuRuntime::open(HIP, runtime_folder(), gpu.ordinal)?))
         };
         let provider = Hip { gpu, runtime };
-        // Threads of the processor only queue work here.
+        // Processor threads only queue work here.
         OrtModel::load(library, request, Box::new(provider), 1)
     }
 }

@@ -1,11 +1,11 @@
-//! Without an AMD GPU, the error says what was searched.
+//! Without an AMD GPU, the error lists what was searched for.
 
 use plugin_api::client::{Backend, ErrorCode};
 
 #[test]
 fn a_machine_without_the_driver_is_an_answer() {
     if std::path::Path::new("/dev/kfd").exists() {
-        // This machine has what the test is about the want of; `conformance` is its test.
+        // This machine has an AMD GPU; `conformance` is the test for it.
         return;
     }
     // SAFETY: this is the backend's own entry point, opened once.

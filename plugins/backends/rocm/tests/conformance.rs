@@ -1,4 +1,4 @@
-//! The ROCm backend keeps the ABI's contract, on a machine that has what it takes.
+//! The ROCm backend keeps the ABI's contract, on a machine that meets its requirements.
 
 use plugin_testkit::{Fixture, Suite};
 

@@ -1,9 +1,9 @@
 /*!
 GPUs through Vulkan, with ONNX Runtime's WebGPU provider.
 
-There is one device, `webgpu:0`: the one that the provider chooses, which cannot be influenced. A
-software device, such as SwiftShader, computes like the others and is marked as such, and its sessions
-are marked as simulated. The README lists options and traps.
+There is one device, `webgpu:0`: the one that the provider chooses, which cannot be influenced. A software device,
+such as SwiftShader, works like the others, but is marked as such, and its sessions are marked as simulated. The
+README lists options and traps.
 */
 
 mod vulkan;
@@ -75,7 +75,7 @@ impl Backend for WebGpuBackend {
         }
         let gpu = Gpu::find()?;
         let library = Library::get("webgpu")?;
-        // Threads of the processor only queue work here.
+        // Processor threads only queue work here.
         OrtModel::load(library, request, Box::new(WebGpu(gpu)), 1)
     }
 }

@@ -1,7 +1,7 @@
 //! The GPU that ONNX Runtime's WebGPU provider will choose, found through Vulkan.
 //!
-//! The provider ends the process if no Vulkan driver suits it. So the plugin first looks for a driver:
-//! the loader, the files that name drivers, and their devices.
+//! The provider ends the process if it finds no suitable Vulkan driver. So the plugin first searches for the loader,
+//! the files that name drivers, and their devices.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -74,8 +74,7 @@ fn rank(kind: vk::PhysicalDeviceType) -> u32 {
 fn all(entry: &Entry) -> Result<Vec<Gpu>, vk::Result> {
     let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_1);
     let wanted = vk::InstanceCreateInfo::default().application_info(&application);
-    // SAFETY: the structures are valid, and the instance is destroyed after everything that is asked
-    // of it.
+    // SAFETY: the structures are valid, and the instance is destroyed after its last use.
     unsafe {
         let instance = entry.create_instance(&wanted, None)?;
         let devices = instance.enumerate_physical_devices();
@@ -88,7 +87,7 @@ fn all(entry: &Entry) -> Result<Vec<Gpu>, vk::Result> {
 
 /// # Safety
 ///
-/// The device is the instance's.
+/// The device belongs to the instance.
 unsafe fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Gpu {
     // SAFETY: the device is valid.
     let (properties, memory) = unsafe {
@@ -108,7 +107,7 @@ unsafe fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Gpu 
         let mut features = vk::PhysicalDeviceFeatures2::default()
             .push_next(&mut arithmetic)
             .push_next(&mut storage);
-        // SAFETY: the device is valid, and of a version that has the call.
+        // SAFETY: the device is valid, and its version has the call.
         unsafe { instance.get_physical_device_features2(device, &mut features) };
         arithmetic.shader_float16 == vk::TRUE && storage.storage_buffer16_bit_access == vk::TRUE
     };
@@ -125,7 +124,7 @@ unsafe fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Gpu 
     }
 }
 
-/// Returns the files that name drivers, from the loader's search path, or why there is none.
+/// Returns the files that name drivers, from the loader's search path, or why none was found.
 fn drivers() -> Result<Vec<PathBuf>, String> {
     for variable in ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"] {
         if let Some(list) = std::env::var_os(variable) {

@@ -11,7 +11,7 @@ fn a_missing_driver_is_an_answer() {
     let error = backend.devices().expect_err("no driver");
     assert_eq!(error.code, ErrorCode::NotFound);
     assert!(error.message.starts_with("there is no GPU for WebGPU: "), "{error}");
-    // Without the loader that is the answer; with it, the file.
+    // The error names the loader if it is missing, else the file.
     let named = error.message.contains("VK_DRIVER_FILES is `/nowhere/driver.json`");
     assert!(named || error.message.contains("libvulkan.so.1"), "{error}");
 }

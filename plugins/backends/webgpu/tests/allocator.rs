@@ -38,11 +38,11 @@ fn the_allocator_says_that_it_counts_no_bytes() {
         strides: std::ptr::null(),
         byte_offset: 0,
     };
-    // SAFETY: the view is of `SHAPE` and `pixels`, and both outlive it.
+    // SAFETY: the view refers to `SHAPE` and `pixels`, which outlive it.
     let view = unsafe { View::new(&raw const raw) }.expect("a view");
     let image = model.tensor(&view).expect("a tensor");
     let mut outputs = [None];
-    // A version may count its requests in runs; none counts bytes.
+    // Some versions count requests in runs; none counts bytes.
     for _ in 0..2 {
         let error = session.allocator().expect_err("it counts bytes: tell them");
         assert_eq!(error.code, ErrorCode::Unsupported, "{error}");

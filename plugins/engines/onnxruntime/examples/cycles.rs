@@ -1,4 +1,4 @@
-//! Loads, runs and unloads a model repeatedly through ONNX Runtime's C API, without our code, and prints the
+//! Loads, runs and unloads a model repeatedly through ONNX Runtime's C API, without Tare's code, and prints the
 //! memory of the process after each cycle. Growth here is not caused by this engine.
 //!
 //!     cycles LIBRARY MODEL PROVIDER CYCLES INPUT OUTPUT SHAPE [KEY=VALUE …]
@@ -92,7 +92,7 @@ mod linux {
             let (keys, values, count) = (keys.as_ptr(), values.as_ptr(), self.options.len());
             match self.provider.as_str() {
                 "CPU" => {}
-                // SAFETY: keys and values are as many as said, and the options are released once.
+                // SAFETY: the counts of keys and values are correct, and the options are released once.
                 "CUDA" => unsafe {
                     let mut cuda = ptr::null_mut();
                     check((api.CreateCUDAProviderOptions)(&raw mut cuda), "making options");
@@ -136,8 +136,7 @@ mod linux {
             let mut zeros = vec![0_f32; self.shape.iter().product::<i64>() as usize];
             let (mut options, mut session) = (ptr::null_mut(), ptr::null_mut());
             let (mut given, mut made) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: each call fills in what it is given room for, all of which lives until it is
-            // released here, once.
+            // SAFETY: each call fills in the given places; all handles live until they are released here, once.
             unsafe {
                 check((api.CreateSessionOptions)(&raw mut options), "making options");
                 let level = GraphOptimizationLevel::ORT_ENABLE_ALL;
@@ -209,7 +208,7 @@ mod linux {
             output: c_string(output),
             shape: shape.split('x').map(|size| size.parse().expect("a size")).collect(),
         };
-        // This only opens the library: what it returns could make an environment, and is not asked to.
+        // This only opens the library, and creates no environment with it.
         drop(ort::init_from(library).expect("the library"));
         let (mut environment, mut memory) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the calls fill in pointers. 0 and 0: an allocator of the device, the usual memory.

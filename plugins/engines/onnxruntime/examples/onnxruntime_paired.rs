@@ -69,7 +69,7 @@ impl Input {
             ),
         };
         let mut value = ptr::null_mut();
-        // SAFETY: data and shape are as long as said, and the data outlives the value.
+        // SAFETY: data and shape have the given lengths, and the data outlives the value.
         let status = unsafe {
             (ort::api().CreateTensorWithDataAsOrtValue)(
                 memory,

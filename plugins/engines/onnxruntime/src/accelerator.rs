@@ -10,7 +10,7 @@ use plugin_api::backend::{Error, ErrorCode, Result};
 
 use crate::library::loader_says;
 
-/// A device with memory of its own, and a queue on which a model's sessions compute.
+/// A device with its own memory, and a queue on which a model's sessions compute.
 pub trait Accelerator: Send + Sync + 'static {
     /// Returns ONNX Runtime's name for the memory, such as `Cuda`, and the device's number.
     fn memory(&self) -> (&'static CStr, i32);
@@ -29,7 +29,7 @@ pub trait Accelerator: Send + Sync + 'static {
     /// `memory` is from [`Accelerator::allocate`], and is not used again.
     unsafe fn free(&self, memory: *mut c_void);
 
-    /// Copies to the device, after what is queued, and returns when that is done.
+    /// Copies to the device, after all queued work, and returns when the copy is done.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ pub trait Accelerator: Send + Sync + 'static {
     /// `to` has room for the bytes.
     unsafe fn copy_in(&self, from: &[u8], to: *mut c_void) -> Result<()>;
 
-    /// Copies from the device, after what is queued, and returns when all of `to` is written.
+    /// Copies from the device, after all queued work, and returns when `to` is written.
     ///
     /// # Errors
     ///
@@ -51,11 +51,11 @@ pub trait Accelerator: Send + Sync + 'static {
     /// `from` has as many bytes.
     unsafe fn copy_out(&self, from: *const c_void, to: &mut [MaybeUninit<u8>]) -> Result<()>;
 
-    /// Returns when all that is queued is done.
+    /// Returns when all queued work is done.
     ///
     /// # Errors
     ///
-    /// The first error among it.
+    /// The first error of that work.
     fn synchronise(&self) -> Result<()>;
 
     /// Queues a mark, from which [`Accelerator::end_timing`] counts.
@@ -65,8 +65,7 @@ pub trait Accelerator: Send + Sync + 'static {
     /// Returns the device's error.
     fn begin_timing(&self) -> Result<()>;
 
-    /// Queues another mark, waits for it, and says how many nanoseconds passed on the device between
-    /// the two.
+    /// Queues another mark, waits for it, and returns the nanoseconds between the two on the device.
     ///
     /// # Errors
     ///
@@ -74,7 +73,7 @@ pub trait Accelerator: Send + Sync + 'static {
     fn end_timing(&self) -> Result<u64>;
 }
 
-/// Names of a GPU runtime's functions and memory. For our uses CUDA and HIP differ in nothing else.
+/// Names of a GPU runtime's functions and memory, the only relevant difference between CUDA and HIP.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeNames {
     /// Prefix of every function: `cuda`, `hip`.
@@ -110,7 +109,7 @@ const HOST_TO_DEVICE: c_int = 1;
 const DEVICE_TO_HOST: c_int = 2;
 /// A queue that does not wait for the default one.
 const NON_BLOCKING: c_uint = 1;
-/// Both runtimes' number for want of memory.
+/// Both runtimes' number for lack of memory.
 const OUT_OF_MEMORY: Status = 2;
 
 /// A queue and two events on one GPU, through the CUDA or HIP runtime found at run time.
@@ -124,7 +123,7 @@ pub struct GpuRuntime {
     _library: Library,
 }
 
-// SAFETY: both runtimes may be called from any thread, and a queue used from several.
+// SAFETY: both runtimes may be called from any thread, and a queue from several.
 unsafe impl Send for GpuRuntime {}
 // SAFETY: as above.
 unsafe impl Sync for GpuRuntime {}
@@ -134,7 +133,7 @@ impl GpuRuntime {
     ///
     /// # Errors
     ///
-    /// A missing runtime, with what was searched; or the runtime's error about the device.
+    /// If the runtime is missing, with the names that were searched for; or the runtime's error about the device.
     pub fn open(names: RuntimeNames, folder: Option<PathBuf>, device: i32) -> Result<Self> {
         let library = Self::library(names, folder)?;
         let functions = Functions::of(&library, names.prefix)?;
@@ -146,7 +145,7 @@ impl GpuRuntime {
             events: [ptr::null_mut(); 2],
             _library: library,
         };
-        // SAFETY: the functions are those of the runtime, and what they fill in is ours.
+        // SAFETY: the functions belong to the runtime, and the pointers are valid.
         unsafe {
             runtime.check((runtime.functions.set_device)(device), "choosing the device")?;
             let status = (runtime.functions.stream_create)(&raw mut runtime.stream, NON_BLOCKING);
@@ -164,7 +163,7 @@ impl GpuRuntime {
         let files = inside.chain(names.libraries.iter().map(PathBuf::from));
         let mut failures = Vec::new();
         for file in files {
-            // SAFETY: this is the vendor's runtime; loading it runs its own start-up.
+            // SAFETY: this is the vendor's runtime; loading it runs only its own start-up.
             match unsafe { Library::new(&file) } {
                 Ok(library) => return Ok(library),
                 Err(error) => failures.push(loader_says(&error)),
@@ -211,7 +210,7 @@ impl Functions {
         /// Returns a function, with the type of the field that it is assigned to.
         fn find<T: Copy>(library: &Library, prefix: &str, name: &str) -> Result<T> {
             let name = format!("{prefix}{name}");
-            // SAFETY: the functions have had these types in every version of both runtimes.
+            // SAFETY: the functions have these types in every version of both runtimes.
             let found = unsafe { library.get::<T>(name.as_bytes()) };
             found.map(|symbol| *symbol).map_err(|error| {
                 let why = loader_says(&error);
@@ -239,7 +238,7 @@ impl Functions {
 
 impl Drop for GpuRuntime {
     fn drop(&mut self) {
-        // SAFETY: the handles are ours, and are not used again; null ones were never made.
+        // SAFETY: this type owns the handles, and does not use them again; null ones were never created.
         unsafe {
             for event in self.events.into_iter().filter(|event| !event.is_null()) {
                 (self.functions.event_destroy)(event);
@@ -268,7 +267,7 @@ impl Accelerator for GpuRuntime {
 
     fn allocate(&self, bytes: usize) -> Result<*mut c_void> {
         let mut memory = ptr::null_mut();
-        // SAFETY: the functions are those of the runtime, and what they fill in is ours.
+        // SAFETY: the functions belong to the runtime, and the pointers are valid.
         unsafe {
             self.check((self.functions.set_device)(self.device), "choosing the device")?;
             let status = (self.functions.malloc)(&raw mut memory, bytes.max(1));
@@ -278,14 +277,14 @@ impl Accelerator for GpuRuntime {
     }
 
     unsafe fn free(&self, memory: *mut c_void) {
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { (self.functions.free)(memory) };
     }
 
     unsafe fn copy_in(&self, from: &[u8], to: *mut c_void) -> Result<()> {
         let (functions, stream) = (&self.functions, self.stream);
         let source = from.as_ptr().cast();
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         let status =
             unsafe { (functions.memcpy_async)(to, source, from.len(), HOST_TO_DEVICE, stream) };
         self.check(status, "copying to the device")?;
@@ -295,7 +294,7 @@ impl Accelerator for GpuRuntime {
     unsafe fn copy_out(&self, from: *const c_void, to: &mut [MaybeUninit<u8>]) -> Result<()> {
         let (functions, stream) = (&self.functions, self.stream);
         let target = to.as_mut_ptr().cast();
-        // SAFETY: passed on.
+        // SAFETY: guaranteed by the caller.
         let status =
             unsafe { (functions.memcpy_async)(target, from, to.len(), DEVICE_TO_HOST, stream) };
         self.check(status, "copying from the device")?;
@@ -303,13 +302,13 @@ impl Accelerator for GpuRuntime {
     }
 
     fn synchronise(&self) -> Result<()> {
-        // SAFETY: the stream is ours.
+        // SAFETY: this type owns the stream.
         let status = unsafe { (self.functions.stream_synchronize)(self.stream) };
         self.check(status, "waiting for the device")
     }
 
     fn begin_timing(&self) -> Result<()> {
-        // SAFETY: stream and event are ours.
+        // SAFETY: this type owns stream and event.
         let status = unsafe { (self.functions.event_record)(self.events[0], self.stream) };
         self.check(status, "recording an event")
     }
@@ -317,7 +316,7 @@ impl Accelerator for GpuRuntime {
     fn end_timing(&self) -> Result<u64> {
         let [begin, end] = self.events;
         let mut milliseconds = 0_f32;
-        // SAFETY: stream and events are ours.
+        // SAFETY: this type owns stream and events.
         unsafe {
             let status = (self.functions.event_record)(end, self.stream);
             self.check(status, "recording an event")?;

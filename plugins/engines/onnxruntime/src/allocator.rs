@@ -1,12 +1,11 @@
-//! Memory that a session's allocator has given out, by ONNX Runtime's own count.
+//! Memory that a session's allocator has handed out, by ONNX Runtime's own count.
 //!
-//! A provider takes memory from the device in large pieces, its arena, and gives out parts of them. The
-//! device's driver sees the pieces, so it counts more than is in use, and also other processes. Only
-//! the arena knows the peak in use.
+//! A provider takes memory from the device in large pieces, its arena, and hands out parts of them. The device's
+//! driver sees the pieces, so it counts more than is in use, and also other processes. Only the arena knows the peak
+//! in use.
 //!
 //! The functions for this came with version 1.23 of ONNX Runtime, and the engine supports 1.22 and
-//! later. So they are looked up here, beyond the crate's own table: tables of functions only grow
-//! at their ends.
+//! later. So this module looks them up beyond the crate's own table: tables of functions only grow at their ends.
 
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
@@ -20,7 +19,7 @@ use plugin_api::backend::{AllocatorUse, Error, ErrorCode, Result};
 use crate::Library;
 use crate::tensor::{MemoryInfo, check};
 
-/// The version of the table that has what is needed.
+/// The version of the table with the needed functions.
 const VERSION: u32 = 23;
 
 /// The used part of the table of version 23.
@@ -34,7 +33,7 @@ struct Table {
 }
 
 /// The places of functions in the table never change: the last of version 22 is at 317, and the one
-/// used here at 319. A crate that is built for another version fails here.
+/// used here at 319. If the crate is built for another version, this assertion fails.
 const _: () = {
     let function = size_of::<usize>();
     assert!(ort::sys::ORT_API_VERSION == 22);
@@ -88,7 +87,7 @@ pub(crate) fn used(
         );
         Error::new(ErrorCode::Unsupported, message)
     })?;
-    // SAFETY: this is a table of that version, which begins as the struct does, and stays.
+    // SAFETY: this is a table of that version, which begins like the struct and stays valid.
     let table = unsafe { table.cast::<Table>().as_ref() };
     let allocator = Allocator::new(session, memory)?;
     let mut figures = ptr::null_mut();
@@ -107,11 +106,11 @@ pub(crate) fn used(
 ///
 /// `text` is null, or a C string.
 unsafe fn text(text: *const c_char) -> Option<String> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// A handle of a session's allocator, which we must release.
+/// An owned handle of a session's allocator.
 struct Allocator(NonNull<OrtAllocator>);
 
 impl Allocator {
@@ -139,17 +138,17 @@ impl Allocator {
 
 impl Drop for Allocator {
     fn drop(&mut self) {
-        // SAFETY: it is ours and not used again.
+        // SAFETY: it is owned and not used again.
         unsafe { (ort::api().ReleaseAllocator)(self.0.as_ptr()) };
     }
 }
 
-/// An account that is ours to release.
+/// Owned figures of an allocator.
 struct Figures(NonNull<OrtKeyValuePairs>);
 
 impl Drop for Figures {
     fn drop(&mut self) {
-        // SAFETY: it is ours and not used again.
+        // SAFETY: it is owned and not used again.
         unsafe { (ort::api().ReleaseKeyValuePairs)(self.0.as_ptr()) };
     }
 }
@@ -200,7 +199,7 @@ mod tests {
         assert_eq!(error.code, ErrorCode::Unsupported);
         assert!(error.message.ends_with("counts requests, and no bytes"), "{error}");
 
-        // An arena that has not been asked for anything is empty.
+        // An unused arena is empty.
         let unused =
             [("InUse", "0"), ("MaxInUse", "0"), ("NumAllocs", "0"), ("TotalAllocated", "0")];
         let unused = read_pairs(&unused).expect("an empty arena");

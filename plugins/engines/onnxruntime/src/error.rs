@@ -41,7 +41,7 @@ fn first_line(message: &str) -> &str {
     message.lines().next().unwrap_or("ONNX Runtime failed without a message")
 }
 
-/// Messages that mean memory: allocators have no code of their own.
+/// Messages about lack of memory, for which allocators have no error code.
 const MEMORY: &[&str] = &[
     "bad_alloc",
     "CUDA_ERROR_OUT_OF_MEMORY",
@@ -53,16 +53,15 @@ const MEMORY: &[&str] = &[
     "QNN_COMMON_ERROR_MEM_ALLOC",
 ];
 
-/// Message if an operator would have to fall back to the processor and must not.
+/// Message if an operator would have to fall back to the processor, which is not allowed.
 const FELL_BACK: &str = "fallback to CPU EP has been explicitly disabled";
 
-/// Returns whether an error says that an operator would have to fall back to the processor and must
-/// not.
+/// Returns whether an error is about a fallback to the processor that is not allowed.
 pub(crate) fn fell_back(error: &Error) -> bool {
     error.message.contains(FELL_BACK)
 }
 
-/// Messages that mean an operator, a version or a device that is beyond the engine.
+/// Messages about an unsupported operator, version or device.
 const UNSUPPORTED: &[&str] = &[
     "Could not find an implementation for",
     "NOT_IMPLEMENTED",
@@ -89,7 +88,7 @@ fn code(code: Code, message: &str, operation: Operation) -> ErrorCode {
         }
         (Code::NoModel | Code::InvalidProtobuf | Code::InvalidGraph, _) => ErrorCode::InvalidModel,
         (Code::InvalidArgument, Operation::Running) => ErrorCode::InvalidArgument,
-        // A provider's library that cannot be loaded, or lacks what it needs.
+        // A provider's library that cannot be loaded, or lacks a dependency.
         _ if message.contains("Failed to load library")
             || message.contains("cannot open shared") =>
         {

@@ -3,7 +3,7 @@ ONNX Runtime as an engine that backends share.
 
 A plugin over it owns everything about its hardware: devices, the execution provider and its options,
 copying of memory, energy. It describes this in a [`Provider`], and in an [`Accelerator`] if tensors live
-on the device. The rest is here: finding and loading the library, sessions, tensors, runs, placement,
+on the device. This crate does the rest: finding and loading the library, sessions, tensors, runs, placement,
 profiles, and errors in the ABI's terms.
 
 The library is loaded when a device is first needed, once per process, and stays loaded. A plugin does not
@@ -14,11 +14,10 @@ default, and switching it off later does not stop it.
 
 # Options
 
-Every backend over this engine has the options in `docs/backends/README.md`. A session records all of them
-in what it uses. [`check_options`] checks them, and refuses ONNX Runtime's names for settings that have an
-option of their own: two conflicting settings would give a number under a wrong name. With `placement =
-"strict"` in the manifest, a model that the provider cannot run as a whole is refused, instead of running
-partly on the processor.
+Every backend over this engine has the options in `docs/backends/README.md`. A session records all of them among its
+settings. [`check_options`] checks them, and refuses ONNX Runtime's names for settings that have an option: two
+conflicting settings would give a result under a wrong name. With `placement = "strict"` in the manifest, a model that
+the provider cannot run as a whole is refused, instead of running partly on the processor.
 
 # Memory
 
@@ -28,9 +27,8 @@ version 1.23 of the library, and an allocator that counts bytes; WebGPU's does n
 
 # Precision
 
-ONNX Runtime computes in the model's own types. These are read from the file, and another
-precision is refused: each precision of a model is a file of its own. A provider that can convert
-lists its conversions.
+ONNX Runtime computes in the model's own types. These are read from the file, and another precision is refused: each
+precision of a model is a separate file. A provider that can convert lists its conversions.
 */
 
 mod accelerator;
@@ -65,7 +63,7 @@ pub fn description(id: &str, version: &str, extensions: &[&str]) -> Description 
         id: id.into(),
         version: version.into(),
         engine: "onnxruntime".into(),
-        // Known when the library is loaded; sessions say it.
+        // The version is known when the library is loaded; sessions report it.
         engine_version: String::new(),
         extensions: extensions.iter().map(|&name| name.to_owned()).collect(),
         modes: Vec::new(),

@@ -18,7 +18,7 @@ use crate::log;
 /// Variable with the plugin's runtime: a folder, or the library itself.
 const RUNTIME: &str = "TARE_RUNTIME";
 
-/// The function that names the processor as a provider. It is in no table.
+/// The function that adds the processor as a provider. It is in no table.
 const APPEND_PROCESSOR: &[u8] = b"OrtSessionOptionsAppendExecutionProvider_CPU\0";
 
 /// Switches telemetry off, if it is set before the library is loaded.
@@ -44,8 +44,8 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// A missing runtime, with what was searched and the command that installs it; or a device error if
-    /// the library exists but cannot be used.
+    /// If the runtime is missing, with the names that were searched for and the command that installs it; or a device
+    /// error if the library exists but cannot be used.
     pub fn get(plugin: &str) -> Result<&'static Self> {
         static LOADED: OnceLock<Library> = OnceLock::new();
         static LOADING: Mutex<()> = Mutex::new(());
@@ -83,7 +83,7 @@ impl Library {
         Ok(Self { environment, base, append_processor, version, path, plugin: plugin.to_owned() })
     }
 
-    /// Returns the environment in which sessions are made.
+    /// Returns the environment in which sessions are created.
     #[must_use]
     pub fn environment(&self) -> &Environment {
         &self.environment
@@ -110,14 +110,14 @@ impl Library {
         Ok(builder)
     }
 
-    /// Returns the library's table of functions of a later version than the crate's, if it has one.
-    /// ONNX Runtime 1.N has those up to N.
+    /// Returns the library's table of functions of a later version than the crate's, if it has one. ONNX Runtime 1.N
+    /// has tables up to version N.
     pub(crate) fn table(&self, version: u32) -> Option<NonNull<OrtApi>> {
-        // A library complains on standard error if it is asked for a table that it lacks.
+        // A library prints to standard error if it is asked for a missing table.
         if !is_at_least(&self.version, version) {
             return None;
         }
-        // SAFETY: the library stays loaded, and this gives a table that stays, or null.
+        // SAFETY: the library stays loaded, and this returns a table that stays valid, or null.
         NonNull::new(unsafe { (self.base.GetApi)(version) }.cast_mut())
     }
 
@@ -144,7 +144,7 @@ pub fn runtime_folder() -> Option<PathBuf> {
     Some(if inner.is_dir() { inner } else { path })
 }
 
-/// Names of the library's file: what they begin with, and what they end with.
+/// Beginning and end of names of the library's file.
 const FILE_NAME: (&str, &str) = if cfg!(target_os = "windows") {
     ("onnxruntime", ".dll")
 } else if cfg!(target_os = "macos") {
@@ -165,8 +165,8 @@ const SYSTEM_NAMES: &[&str] = if cfg!(target_os = "windows") {
 /// Opens the library at `runtime`, or the system's.
 fn open(runtime: Option<OsString>, plugin: &str) -> Result<(PathBuf, libloading::Library)> {
     if std::env::var_os(NO_TELEMETRY).is_none() {
-        // SAFETY: a worker has no threads of its own yet when it asks for devices, and none of ours
-        // reads the environment.
+        // SAFETY: a worker has no threads yet when it asks for devices, and no thread of this crate reads the
+        // environment.
         unsafe { std::env::set_var(NO_TELEMETRY, "1") };
     }
     let candidates = match runtime.map(PathBuf::from) {
@@ -186,8 +186,8 @@ fn open(runtime: Option<OsString>, plugin: &str) -> Result<(PathBuf, libloading:
     };
     let mut failures = Vec::new();
     for path in candidates {
-        // SAFETY: this is the library that the user has installed or named, and loading it runs
-        // nothing but its own start-up.
+        // SAFETY: this is the library that the user has installed or named, and loading it runs only its own
+        // start-up.
         match unsafe { libloading::Library::new(&path) } {
             Ok(library) => return Ok((path, library)),
             Err(error) => failures.push(loader_says(&error)),
@@ -232,16 +232,16 @@ fn base(library: &libloading::Library) -> Option<(&'static OrtApiBase, String)> 
     type Base = unsafe extern "C" fn() -> *const OrtApiBase;
     // SAFETY: a symbol of this name has this type in every version of the library.
     let base = unsafe { library.get::<Base>(b"OrtGetApiBase\0") }.ok()?;
-    // SAFETY: it returns a table that stays while the library is loaded, or null. A library that can be
-    // used is never unloaded, and of another nothing is kept.
+    // SAFETY: it returns a table that stays valid while the library is loaded, or null. A usable library is never
+    // unloaded, and nothing of another one is kept.
     let base = unsafe { base().as_ref() }?;
     // SAFETY: the string is a constant of the library.
     let version = unsafe { CStr::from_ptr((base.GetVersionString)()) };
     Some((base, version.to_str().ok()?.to_owned()))
 }
 
-/// Returns whether a version of ONNX Runtime, such as `1.28.0`, is 1.`minor` or later. A version in
-/// another format counts as later: the library itself will report what it lacks.
+/// Returns whether a version of ONNX Runtime, such as `1.28.0`, is 1.`minor` or later. A version in another format
+/// counts as later: the library itself will report missing functions.
 pub(crate) fn is_at_least(version: &str, minor: u32) -> bool {
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().ok());
     match (numbers.next().flatten(), numbers.next().flatten()) {

@@ -1,11 +1,11 @@
-//! ONNX Runtime's log, kept for errors: it has details that messages leave out.
+//! ONNX Runtime's log, kept for errors: it has details that messages lack.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ort::logging::{LogLevel, LoggerFunction};
 
-/// Lines that are kept.
+/// Limit on the kept lines.
 const MOST_LINES: usize = 40;
 
 static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
@@ -25,7 +25,7 @@ pub(crate) fn keeper() -> LoggerFunction {
     })
 }
 
-/// Takes what was logged since the last time, a line each: `warning: …` or `error: …`.
+/// Takes the log since the last call, with lines such as `warning: …` or `error: …`.
 #[must_use]
 pub fn taken() -> String {
     let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,11 +18,11 @@ use crate::{Accelerator, Cpu, Library, OrtSession, OrtTensor, Provider, log};
 /// A loaded model.
 pub struct OrtModel {
     source: Arc<Source>,
-    /// The session that all share, if the provider makes none for particular shapes.
+    /// The shared session, if the provider creates none for particular shapes.
     session: Option<Arc<CreatedSession>>,
 }
 
-/// Everything that sessions are made from.
+/// Everything needed to create sessions.
 pub(crate) struct Source {
     pub(crate) library: &'static Library,
     path: PathBuf,
@@ -186,7 +186,7 @@ impl Source {
         Ok(())
     }
 
-    /// Sizes of the axes that have names.
+    /// Returns the sizes of the axes that have names.
     fn named_sizes(&self, shapes: &[&[i64]]) -> Vec<(String, i64)> {
         let mut sizes = Vec::new();
         for (input, shape) in self.info.inputs.iter().zip(shapes) {
@@ -202,7 +202,7 @@ impl Source {
         sizes
     }
 
-    /// Makes a session, which writes a profile to `profile` if that is given.
+    /// Creates a session, which writes a profile to `profile` if given.
     pub(crate) fn make(
         self: &Arc<Self>,
         purpose: &Purpose,
@@ -215,7 +215,8 @@ impl Source {
         let made = self.build(purpose, &provider_options, profile);
         let session = made.map_err(|error| {
             let error = convert(&error, Operation::Loading);
-            // With strict placement, that nothing runs on a provider is only what comes of its failure.
+            // With strict placement, the message that nothing runs on a provider is only a consequence of its
+            // failure.
             if fell_back(&error)
                 && let Err(what) = self.provider.check_log(&error.details)
             {
@@ -249,7 +250,7 @@ impl Source {
             .with_optimization_level(common.optimisation.level())?
             .with_intra_threads(self.threads as usize)?
             .with_intra_op_spinning(common.spinning)?;
-        // The processor is what all others fall back to.
+        // All other providers fall back to the processor.
         if self.provider.name() == Cpu::NAME {
             builder = self.library.append_processor(builder)?;
         } else if common.strict {

@@ -12,7 +12,7 @@ use crate::library::is_at_least;
 /// Options that every backend over the engine has.
 const OPTIONS: &[&str] = &["allow-spinning", "graph-optimisation", OPTION_PLACEMENT, "session.*"];
 
-/// The options of the execution provider, for the backends that have one to pass them to.
+/// The options of the execution provider, for backends that have one.
 pub const PROVIDER_OPTIONS: &str = "provider.*";
 
 const PROVIDER: &str = "provider.";
@@ -21,7 +21,7 @@ const SESSION: &str = "session.";
 /// ONNX Runtime's names that the manifest cannot set, each with the setting that determines it.
 pub type ReservedOptions = [(&'static str, &'static str)];
 
-/// Session configuration entries that the engine makes.
+/// Session configuration entries that the engine sets.
 const TAKEN: &ReservedOptions = &[
     ("session.disable_cpu_ep_fallback", "`placement` of the backend"),
     ("session.intra_op.allow_spinning", "the option `allow-spinning`"),
@@ -32,7 +32,7 @@ const TAKEN: &ReservedOptions = &[
 ///
 /// # Errors
 ///
-/// Names an option that is unknown, has an impossible value, or is set in another way.
+/// Names an option that is unknown, has an impossible value, or has another setting.
 pub fn check_options(options: &Options<'_>, own: &[&str], taken: &ReservedOptions) -> Result<()> {
     options.only(&[OPTIONS, own].concat())?;
     let common = Common::read(options)?;
@@ -61,7 +61,7 @@ fn session_entry(key: &str) -> Result<String> {
     Err(Error::new(ErrorCode::InvalidArgument, message))
 }
 
-/// The options, read.
+/// The parsed options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Common {
     pub(crate) optimisation: Optimisation,
@@ -94,7 +94,8 @@ impl Optimisation {
         }
     }
 
-    /// Refuses what a version of ONNX Runtime does not know. It would only say that a number is wrong.
+    /// Refuses levels that a version of ONNX Runtime does not know. ONNX Runtime itself would only report a wrong
+    /// number.
     pub(crate) fn check(self, version: &str) -> Result<()> {
         if self != Self::Layout || is_at_least(version, 23) {
             return Ok(());
@@ -186,7 +187,7 @@ mod tests {
     fn an_entry_that_is_set_in_another_way_is_refused_with_that_way() {
         for (entry, by) in TAKEN {
             let key = entry.strip_prefix(SESSION).expect("all begin so");
-            // The second is what someone writes who takes `session.` for ours alone.
+            // The second is written if `session.` is taken for a prefix of Tare only.
             for option in [key, entry] {
                 let error = session_entry(option).expect_err(option);
                 assert_eq!(error.code, ErrorCode::InvalidArgument);

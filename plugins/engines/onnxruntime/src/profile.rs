@@ -24,7 +24,7 @@ pub(crate) fn end(session: &Session) -> Result<PathBuf> {
     let allocator = host_allocator()?;
     let mut name = ptr::null_mut();
     let api = ort::api();
-    // SAFETY: the session is valid, and the call fills in a string that is ours to free.
+    // SAFETY: the session is valid, and the call fills in a string that this side frees.
     unsafe {
         let session = session.ptr().cast_mut();
         check((api.SessionEndProfiling)(session, allocator, &raw mut name))?;
@@ -41,7 +41,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ProfiledOperator>> {
         Error::new(ErrorCode::Internal, message)
     };
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    // It lies in the folder for what is not kept.
+    // It is in the folder for temporary files.
     let _ = std::fs::remove_file(path);
     operators(&text).map_err(wrong)
 }

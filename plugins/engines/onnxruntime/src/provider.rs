@@ -47,8 +47,8 @@ pub trait Provider: Send + Sync + 'static {
         false
     }
 
-    /// Returns whether sessions are made for the shapes and the precision that a model is prepared for.
-    /// Such a session is made in `prepare`; any other when the model is loaded, shared by all.
+    /// Returns whether sessions are created for the shapes and the precision that a model is prepared for. Such a
+    /// session is created in `prepare`; otherwise one is created when the model is loaded, and shared.
     fn specialises(&self) -> bool {
         false
     }
@@ -75,8 +75,7 @@ pub trait Provider: Send + Sync + 'static {
         None
     }
 
-    /// Returns ONNX Runtime's name for the memory that it computes in, and the device's number, if it
-    /// has an allocator for it.
+    /// Returns ONNX Runtime's name for the provider's memory, and the device's number, if it has an allocator for it.
     fn memory(&self) -> Option<(&'static CStr, i32)> {
         self.accelerator().map(|accelerator| accelerator.memory())
     }
@@ -86,8 +85,7 @@ pub trait Provider: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Checks the log of making a session, for providers that report only there that they do not
-    /// work.
+    /// Checks the log of creating a session, for providers that report failures only there.
     ///
     /// # Errors
     ///
@@ -98,7 +96,7 @@ pub trait Provider: Send + Sync + 'static {
     }
 }
 
-/// Adds a provider that is known by its name alone.
+/// Adds a provider by its name.
 ///
 /// # Errors
 ///

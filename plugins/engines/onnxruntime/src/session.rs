@@ -1,9 +1,8 @@
 //! Runs.
 //!
-//! A run is one call of ONNX Runtime's `Run`, on existing tensors: inputs where the
-//! provider wants them, and outputs that an earlier run has left, to be reused. Nothing is
-//! allocated on the way. Only an output that is new, or whose shape depends on the data, is made by
-//! ONNX Runtime; on a device with its own memory a binding then makes it there.
+//! A run is one call of ONNX Runtime's `Run` on existing tensors: inputs in the provider's memory, and outputs of an
+//! earlier run, which are reused. Nothing is allocated. ONNX Runtime creates only outputs that are new or whose shape
+//! depends on the data; on a device with its own memory, a binding creates them there.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
@@ -29,7 +28,7 @@ pub struct OrtSession {
     purpose: Purpose,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
-    /// Names of inputs and outputs, which point into those.
+    /// Names of inputs and outputs, which point into the model's information.
     names: Names,
     /// Arguments for ONNX Runtime in each run, kept so that a run allocates nothing.
     given: Vec<*const OrtValue>,
@@ -39,8 +38,8 @@ pub struct OrtSession {
     graphs: Option<Graphs>,
 }
 
-// SAFETY: the pointers are into the session itself, or only mean something during a run; ONNX Runtime
-// lets a session be used from any thread.
+// SAFETY: the pointers point into the session itself, or are only used during a run; ONNX Runtime allows using a
+// session from any thread.
 unsafe impl Send for OrtSession {}
 
 struct Input {
@@ -51,7 +50,7 @@ struct Input {
 
 struct Output {
     name: CString,
-    /// Shape that the model promises for the shapes of the inputs, until it breaks the promise.
+    /// Shape in the model's information for these inputs, until an output differs from it.
     shape: Option<Vec<i64>>,
 }
 
@@ -105,8 +104,8 @@ impl OrtSession {
         self.made.source.accelerator()
     }
 
-    /// Runs the model on tensors that are carried by others. Returns when the device is done, or, if
-    /// `wait` is false and the provider can queue, when all is queued.
+    /// Runs the model on tensors inside other types. Returns when the device is done, or, if `wait` is false and the
+    /// provider can queue, when all work is queued.
     ///
     /// # Errors
     ///
@@ -147,7 +146,7 @@ impl OrtSession {
             if tensor.as_ref().is_some_and(|tensor| tensor.carried().pointer() == pointer) {
                 continue;
             }
-            // SAFETY: it is another than the one that was given, so the run has made it for us.
+            // SAFETY: it differs from the given one, so the run has created it for this side to own.
             let value = unsafe { Value::new(pointer) }.ok_or_else(|| {
                 let message = format!("the model gave nothing for output {:?}", output.name);
                 Error::new(ErrorCode::Unsupported, message)
@@ -164,10 +163,10 @@ impl OrtSession {
         }
     }
 
-    /// Runs on values as they are. Null outputs are made in the host's memory.
+    /// Runs on values without a binding. Null outputs are created in the host's memory.
     fn run_plain(&mut self, options: *const OrtRunOptions) -> Result<()> {
-        // SAFETY: names and values are as many as said, and valid during the call. Values that are
-        // written are held exclusively by our caller.
+        // SAFETY: the counts of names and values are correct, and they are valid during the call. The caller has
+        // exclusive access to written values.
         let status = unsafe {
             (ort::api().Run)(
                 self.made.session.ptr().cast_mut(),
@@ -183,7 +182,7 @@ impl OrtSession {
         check(status)
     }
 
-    /// Runs with a binding, which makes null outputs on the device.
+    /// Runs with a binding, which creates null outputs on the device.
     fn run_bound(&mut self, options: *const OrtRunOptions) -> Result<()> {
         let api = ort::api();
         let session = self.made.session.ptr().cast_mut();
@@ -208,7 +207,7 @@ impl OrtSession {
         }
         let allocator = host_allocator()?;
         let (mut values, mut count) = (ptr::null_mut(), 0);
-        // SAFETY: the call fills in a list of values, which are ours, in the order of binding.
+        // SAFETY: the call fills in a list of values, which this side owns, in the order of binding.
         unsafe {
             let get = api.GetBoundOutputValues;
             check(get(binding.0.as_ptr(), allocator, &raw mut values, &raw mut count))?;
@@ -218,7 +217,7 @@ impl OrtSession {
                 if place.is_null() {
                     *place = value;
                 } else {
-                    // Another handle of the tensor that was given.
+                    // It is another handle of the given tensor.
                     drop(Value::new(value));
                 }
             }
@@ -226,9 +225,9 @@ impl OrtSession {
         }
     }
 
-    /// Returns the figures of ONNX Runtime's allocator for the provider's memory, since ONNX Runtime's
-    /// session was made, for all sessions of a model that share it. Memory that a backend allocates
-    /// for tensors itself is not included.
+    /// Returns the figures of ONNX Runtime's allocator for the provider's memory, since ONNX Runtime's session was
+    /// created, for all sessions of a model that share it. Memory that a backend allocates for tensors itself is not
+    /// included.
     ///
     /// # Errors
     ///
@@ -245,12 +244,12 @@ impl OrtSession {
         allocator::used(source.library, &self.made.session, &MemoryInfo::new(memory)?)
     }
 
-    /// Returns the operators of one run, with their place and time, from ONNX Runtime's profiler. The
-    /// profiler costs time, so a separate session is made for it.
+    /// Returns the operators of one run, with their place and time, from ONNX Runtime's profiler. The profiler costs
+    /// time, so a separate session is created for it.
     ///
     /// # Errors
     ///
-    /// As for making a session and for a run; and if the profile cannot be read.
+    /// As for creating a session and for a run; also if the profile cannot be read.
     pub fn profile_carried<T: Carrier>(&self, inputs: &[&T]) -> Result<Vec<ProfiledOperator>> {
         let source = &self.made.source;
         let made = source.make(&self.purpose, Some(&profile::path()))?;
@@ -258,7 +257,7 @@ impl OrtSession {
         let mut session = Self::new(Arc::new(made), self.purpose.clone(), &shapes)?;
         let mut outputs: Vec<Option<Box<T>>> = Vec::new();
         outputs.resize_with(session.outputs.len(), || None);
-        // Work that is done only the first time is not part of a run.
+        // One-time work of the first run is not part of a run.
         let runs = (0..2).try_for_each(|_| session.run_carried(inputs, &mut outputs, true));
         let file = profile::end(&session.made.session);
         runs?;
@@ -305,7 +304,7 @@ impl Output {
     }
 }
 
-/// A binding that is ours to release.
+/// An owned binding.
 struct Binding(NonNull<OrtIoBinding>);
 
 impl Binding {
@@ -320,7 +319,7 @@ impl Binding {
 
 impl Drop for Binding {
     fn drop(&mut self) {
-        // SAFETY: it is ours and not used again.
+        // SAFETY: it is owned and not used again.
         unsafe { (ort::api().ReleaseIoBinding)(self.0.as_ptr()) };
     }
 }
@@ -330,7 +329,7 @@ const NO_WAIT: &std::ffi::CStr = c"disable_synchronize_execution_providers";
 /// ONNX Runtime's name for the number of a run's captured graph; -1 captures none.
 const GRAPH: &std::ffi::CStr = c"gpu_graph_id";
 
-/// Options of a run that are ours to release.
+/// Owned options of a run.
 struct RunOptions(NonNull<OrtRunOptions>);
 
 impl RunOptions {
@@ -356,7 +355,7 @@ impl RunOptions {
 
 impl Drop for RunOptions {
     fn drop(&mut self) {
-        // SAFETY: they are ours and not used again.
+        // SAFETY: they are owned and not used again.
         unsafe { (ort::api().ReleaseRunOptions)(self.0.as_ptr()) };
     }
 }
@@ -458,7 +457,7 @@ impl DeviceTimer for OrtSession {
 }
 
 impl Drop for OrtSession {
-    /// Waits for what is queued, as ending a session must.
+    /// Waits for queued work, as ending a session must.
     fn drop(&mut self) {
         let _ = self.synchronise();
     }

@@ -12,7 +12,7 @@ use plugin_api::backend::{DataType, Error, ErrorCode, Result, Tensor, View, View
 use crate::Accelerator;
 use crate::error::{Operation, convert};
 
-/// ONNX Runtime's element types and ours.
+/// ONNX Runtime's element types and the ABI's.
 const ELEMENTS: &[(Element, DataType)] = &[
     (Element::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, DataType::F32),
     (Element::ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE, DataType::F64),
@@ -40,7 +40,7 @@ fn element_of(dtype: DataType) -> Result<Element> {
 /// Converts the status of a call of ONNX Runtime while models run.
 #[inline]
 pub(crate) fn check(status: OrtStatusPtr) -> Result<()> {
-    // SAFETY: a status from ONNX Runtime that nobody else holds.
+    // SAFETY: a status from ONNX Runtime that nothing else holds.
     unsafe { ort::Error::result_from_status(status) }
         .map_err(|error| convert(&error, Operation::Running))
 }
@@ -53,11 +53,11 @@ pub(crate) fn host_allocator() -> Result<*mut OrtAllocator> {
     Ok(allocator)
 }
 
-/// A value that is ours to release.
+/// An owned value.
 #[derive(Debug)]
 pub(crate) struct Value(NonNull<OrtValue>);
 
-// SAFETY: a value is data; what is in it is only changed by runs that hold it exclusively.
+// SAFETY: a value is data, which is only changed by runs with exclusive access.
 unsafe impl Send for Value {}
 // SAFETY: as above.
 unsafe impl Sync for Value {}
@@ -65,7 +65,7 @@ unsafe impl Sync for Value {}
 impl Value {
     /// # Safety
     ///
-    /// `value` is null, or a value that is nobody else's to release.
+    /// `value` is null, or a value without another owner.
     pub(crate) unsafe fn new(value: *mut OrtValue) -> Option<Self> {
         NonNull::new(value).map(Self)
     }
@@ -86,7 +86,7 @@ impl Value {
     fn describe(&self) -> Result<(DataType, Vec<i64>)> {
         let api = ort::api();
         let mut is_tensor = 0;
-        // SAFETY: the value is valid, and so is what is filled in.
+        // SAFETY: the value is valid, and so are the filled-in pointers.
         check(unsafe { (api.IsTensor)(self.pointer(), &raw mut is_tensor) })?;
         if is_tensor == 0 {
             let message = "the model gives a sequence or a map, and only tensors can be passed on";
@@ -99,7 +99,7 @@ impl Value {
         let mut rank = 0;
         let mut shape = Vec::new();
         let described = (|| {
-            // SAFETY: `info` is what was just given, and each call fills in what it is given room for.
+            // SAFETY: `info` was just returned, and each call fills in the given place.
             unsafe {
                 check((api.GetTensorElementType)(info, &raw mut element))?;
                 check((api.GetDimensionsCount)(info, &raw mut rank))?;
@@ -107,7 +107,7 @@ impl Value {
                 check((api.GetDimensions)(info, shape.as_mut_ptr(), rank))
             }
         })();
-        // SAFETY: it is ours and not used again.
+        // SAFETY: it is owned and not used again.
         unsafe { (api.ReleaseTensorTypeAndShapeInfo)(info) };
         described?;
         let known = ELEMENTS.iter().find(|(known, _)| *known == element);
@@ -122,25 +122,25 @@ impl Value {
 
 impl Drop for Value {
     fn drop(&mut self) {
-        // SAFETY: it is ours and not used again.
+        // SAFETY: it is owned and not used again.
         unsafe { (ort::api().ReleaseValue)(self.pointer()) };
     }
 }
 
-/// Memory on a device that is given back.
+/// Owned memory on a device.
 struct Buffer {
     memory: *mut c_void,
     device: Arc<dyn Accelerator>,
 }
 
-// SAFETY: it is memory, whose device may be used from any thread.
+// SAFETY: it is memory of a device that may be used from any thread.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: it was allocated there, and the value that uses it is gone.
+        // SAFETY: it was allocated on this device, and the value that used it was dropped.
         unsafe { self.device.free(self.memory) };
     }
 }
@@ -159,13 +159,12 @@ pub struct OrtTensor {
     shape: Vec<i64>,
 }
 
-/// A type that carries a tensor of the engine: the tensor itself, or the type of a backend with
-/// several engines.
+/// A type that contains a tensor of the engine: the tensor itself, or the type of a backend with several engines.
 pub trait Carrier: Tensor {
     /// Returns the tensor.
     fn carried(&self) -> &OrtTensor;
 
-    /// Carries one.
+    /// Wraps a tensor.
     fn carry(tensor: OrtTensor) -> Self;
 }
 
@@ -203,7 +202,7 @@ impl OrtTensor {
         Ok(Self { value, _buffer: buffer, device, id: next_id(), dtype, shape })
     }
 
-    /// Takes over what a run has made.
+    /// Takes ownership of a value that a run has created.
     pub(crate) fn made(value: Value, device: Option<&Arc<dyn Accelerator>>) -> Result<Self> {
         let (dtype, shape) = value.describe()?;
         let device = device.cloned();
@@ -225,7 +224,7 @@ impl OrtTensor {
 fn host_value(shape: &[i64], element: Element, bytes: &[u8]) -> Result<Value> {
     let allocator = host_allocator()?;
     let mut value = ptr::null_mut();
-    // SAFETY: the shape has no negative sizes, as every view's, and the allocator stays.
+    // SAFETY: the shape has no negative sizes, like every view's, and the allocator stays valid.
     let value = unsafe {
         let (sizes, rank) = (shape.as_ptr(), shape.len());
         let create = ort::api().CreateTensorAsOrtValue;
@@ -235,7 +234,7 @@ fn host_value(shape: &[i64], element: Element, bytes: &[u8]) -> Result<Value> {
     let value = value.ok_or_else(|| Error::new(ErrorCode::Internal, "a value is null"))?;
     if !bytes.is_empty() {
         let data = value.data()?.cast::<u8>();
-        // SAFETY: shape and element type are the view's, so there is room for its bytes.
+        // SAFETY: shape and element type come from the view, so there is room for its bytes.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, bytes.len()) };
     }
     Ok(value)
@@ -267,7 +266,7 @@ fn device_value(
     Ok((value, buffer))
 }
 
-/// A place of memory, in ONNX Runtime's terms.
+/// A kind of memory, in ONNX Runtime's terms.
 pub(crate) struct MemoryInfo(pub(crate) NonNull<ort::sys::OrtMemoryInfo>);
 
 impl MemoryInfo {
@@ -290,7 +289,7 @@ impl MemoryInfo {
 
 impl Drop for MemoryInfo {
     fn drop(&mut self) {
-        // SAFETY: it is ours and not used again.
+        // SAFETY: it is owned and not used again.
         unsafe { (ort::api().ReleaseMemoryInfo)(self.0.as_ptr()) };
     }
 }
@@ -312,7 +311,7 @@ impl Tensor for OrtTensor {
         }
         let data = self.value.data()?;
         let Some(device) = &self.device else {
-            // SAFETY: the tensor's elements lie there, and nothing writes to them meanwhile.
+            // SAFETY: the tensor's elements are there, and nothing writes to them meanwhile.
             let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), length) };
             return into.write_bytes(bytes);
         };
@@ -321,11 +320,11 @@ impl Tensor for OrtTensor {
             return unsafe { device.copy_out(data, room) };
         }
         let mut bytes = vec![0_u8; length];
-        // SAFETY: initialised bytes are also such that may not be, and all are written.
+        // SAFETY: bytes that may be uninitialised can hold initialised ones, and all are written.
         let room = unsafe {
             std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast::<MaybeUninit<u8>>(), length)
         };
-        // SAFETY: there are as many bytes.
+        // SAFETY: the number of bytes matches.
         unsafe { device.copy_out(data, room) }?;
         into.write_bytes(&bytes)
     }

@@ -22,7 +22,7 @@ fn load() -> OrtModel {
     OrtModel::load(library, &request, Box::new(Cpu), 1).expect("a model")
 }
 
-/// Returns a session for a batch of blank images, and those.
+/// Returns a session for a batch of blank images, and the images.
 fn prepare(model: &OrtModel, batch: usize) -> (OrtSession, OrtTensor) {
     let shape = [batch as i64, 1, 8, 8];
     let request = PrepareRequest { precision: "fp32", shapes: &[&shape], bounds: None };
@@ -37,7 +37,7 @@ fn prepare(model: &OrtModel, batch: usize) -> (OrtSession, OrtTensor) {
         strides: std::ptr::null(),
         byte_offset: 0,
     };
-    // SAFETY: the view is of `shape` and `pixels`, and both outlive it.
+    // SAFETY: the view refers to `shape` and `pixels`, which outlive it.
     let view = unsafe { View::new(&raw const raw) }.expect("a view");
     (session, model.tensor(&view).expect("a tensor"))
 }
@@ -57,14 +57,14 @@ fn an_allocator_says_what_runs_need() {
     let model = load();
     let (mut one, image) = prepare(&model, 1);
     let mut outputs = [None];
-    // In its second run ONNX Runtime allocates at once what the first needed piece by piece.
+    // In its second run, ONNX Runtime allocates at once the memory that the first run needed piece by piece.
     for _ in 0..2 {
         one.run(&[&image], &mut outputs).expect("a run");
     }
     let small = figures(&one);
     assert!(small.peak_bytes >= Some(FIRST_LAYER), "{small:?}");
 
-    // Another run needs no more.
+    // Another run needs no more memory.
     one.run(&[&image], &mut outputs).expect("a run");
     assert_eq!(figures(&one), small);
 
@@ -76,7 +76,7 @@ fn an_allocator_says_what_runs_need() {
     assert!(large.peak_bytes >= Some(512 * FIRST_LAYER), "{large:?}");
     assert_eq!(figures(&one), large);
 
-    // The peak stays, and returned memory is no longer in use.
+    // The peak stays, and freed memory is no longer in use.
     let [Some(output)] = &many_outputs else { panic!("no output") };
     let bytes = output.shape().iter().product::<i64>() as u64 * 4;
     drop(many_outputs);
@@ -84,7 +84,7 @@ fn an_allocator_says_what_runs_need() {
     assert!(after.used_bytes + bytes <= large.used_bytes, "{after:?}, {large:?}");
     assert_eq!(after.peak_bytes, large.peak_bytes);
 
-    // Another model's allocator is another one.
+    // Another model has another allocator.
     let (mut other, image) = prepare(&load(), 1);
     other.run(&[&image], &mut [None]).expect("a run");
     assert!(figures(&other).peak_bytes <= small.peak_bytes, "{:?}", figures(&other));

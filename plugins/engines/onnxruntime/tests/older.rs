@@ -28,7 +28,7 @@ fn an_older_library_is_named_with_what_is_needed() {
     assert_eq!(error.code, ErrorCode::Unsupported);
     assert!(error.message.ends_with("its allocators use; 1.23 and later do"), "{error}");
 
-    // This is why `graph-optimisation = "layout"` is refused before it gets there.
+    // This is why `graph-optimisation = "layout"` is refused before it reaches ONNX Runtime.
     let builder = Bare::builder(library.environment()).expect("a builder");
     let refused = builder.with_optimization_level(GraphOptimizationLevel::Level3);
     let message = refused.err().expect("it came with 1.23").message().to_owned();

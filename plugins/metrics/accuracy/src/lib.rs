@@ -1,10 +1,10 @@
 /*!
 Top-*k* accuracy over the labelled data set.
 
-An example counts as right if its label is among the *k* classes with the largest outputs. Ties go to the
-class with the lower index, as with `argmax` of NumPy and ONNX. An example with NaN among its outputs counts
-as wrong, and `not-a-number` counts these. The interval is Wilson's, at 95 % or the manifest's confidence:
-it covers other examples of the same kind.
+An example counts as correct if its label is among the *k* classes with the largest outputs. Ties go to the class with
+the lower index, as with `argmax` of NumPy and ONNX. An example with NaN among its outputs counts as wrong, and
+`not-a-number` counts these. The interval is Wilson's, at 95 % or the manifest's confidence: it covers other examples
+of the same kind.
 */
 
 use std::collections::BTreeSet;

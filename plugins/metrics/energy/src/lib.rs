@@ -1,17 +1,16 @@
 /*!
 Energy per sample, and mean power, over the measured window of a case.
 
-The counters are those of the processor's packages, of its memory if that is counted separately, and of the
-device if the backend offers its counter. All of them count the whole part, for this case and for
-everything else that ran; on a busy machine the figures describe the machine. Energy is counted from
-just before the first measured query to just after the last, including pauses in which the harness
-sends samples: power is over that time, and energy per sample includes it.
+The counters cover the processor's packages, its memory if counted separately, and the device if the backend offers
+its counter. Each counts the whole component, for this case and for all other work; on a busy machine the figures
+describe the machine. Energy is counted from just before the first measured query to just after the last, including
+pauses in which the harness sends samples: power is averaged over this time, and energy per sample includes it.
 
-Packages include their cores and graphics, so nothing is counted twice. Memory is outside the packages on
-servers and inside on some other machines, so the two are not added up.
+Packages include their cores and graphics, so nothing is counted twice. Memory is outside the packages on servers and
+inside on some other machines, so the two are not added.
 
-With several processes the energies are those of the first one, divided by its samples alone: the host keeps
-no others for a metric to read. The attribute `process` says so.
+With several processes, the energies are the first one's, divided by its samples only: the host keeps no others for
+metrics. The attribute `process` states this.
 */
 
 use plugin_guest::{
@@ -189,7 +188,7 @@ mod tests {
         }
     }
 
-    /// The host calls it like this before anything is measured.
+    /// The host makes this call before anything is measured.
     #[test]
     fn without_columns_the_names_are_the_same() {
         let nothing = Energy::compute(&Case::default(), &Columns::default(), NoOptions {});

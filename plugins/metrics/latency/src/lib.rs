@@ -4,21 +4,21 @@ Latency percentiles, mean and spread.
 A percentile is the nearest rank, has a distribution-free interval, and is a gap if there are too few
 queries for that interval: see `host-statistics`. Consecutive queries are correlated, so the width of the
 interval depends on the effective sample size, not on the number of queries; for a p99 that depends on how
-slow queries cluster. The attribute `effective-size` states it. If it is too small, as in a series that
-drifts, the percentile is stated without an interval, and `interval` says why. An interval of one process
-says nothing about another process.
+slow queries cluster. The attribute `effective-size` states it. If it is too small, as in a series that drifts, the
+percentile is stated without an interval, and `interval` says why. An interval of one process does not apply to
+another process.
 
-The mean's interval needs an effective size of at least ten. Neither it nor one over processes is stated if
-it would reach below zero, which no latency does: see `plugin-guest`.
+The mean's interval needs an effective size of at least ten. This interval, and one over processes, is not stated if
+it would reach below zero, since latencies are not negative: see `plugin-guest`.
 
-With several processes, a value is the mean of theirs, and its interval is one over processes (Student's
-*t*, and the hierarchical bootstrap from 30 on), so it includes the variance between processes. A
-percentile needs enough queries in each of them.
+With several processes, a value is the mean of their values, and its interval is over processes (Student's *t*, and
+the hierarchical bootstrap from 30 on), so it includes the variance between processes. A percentile needs enough
+queries in each of them.
 
 The meaning of a query depends on the scenario, and every value states it in its `query` attribute. In
-`single-stream` it is one batch. In `offline` it is the whole set of samples, so its latency is the time
-until the last of them is done, which must not be compared with the latency of a batch. In `server` and
-`constant-rate` it counts from the scheduled time, so it includes waiting in a queue.
+`single-stream` it is one batch. In `offline` it is the whole set of samples, so its latency is the time until the
+last one is done, and must not be compared with the latency of a batch. In `server` and `constant-rate` it counts from
+the scheduled time, so it includes waiting in a queue.
 */
 
 use host_statistics::{
@@ -197,7 +197,7 @@ fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>, confidence: f64) -> Measu
     };
     let mean = measurement("mean", Ok(moments.mean));
     let size = effective_size(latencies);
-    // A mean needs no other query, and an interval does.
+    // A mean can be of one query; an interval needs more.
     if size < LEAST_EFFECTIVE_SIZE as f64 {
         return without_interval(mean, LEAST_EFFECTIVE_SIZE, size);
     }
@@ -209,7 +209,7 @@ fn mean(sample: Result<&(&[u64], Moments<u64>), &Gap>, confidence: f64) -> Measu
                 "Student's t, for the effective size",
             )
             .with_attribute("effective-size", whole(size)),
-        // It counts more carefully than the effective size does, and found less.
+        // This count is more careful than the effective size, and is lower.
         Err(TooFew { has, .. }) => without_interval(mean, LEAST_EFFECTIVE_SIZE, has as f64),
     }
 }
@@ -357,7 +357,7 @@ mod tests {
             high - low
         };
         for metric in ["latency.mean", "latency.p50"] {
-            // 2.576 standard errors, and not 1.960.
+            // 2.576 standard errors instead of 1.960.
             let ratio = width(&wide, metric) / width(&usual, metric);
             assert!((1.28..1.35).contains(&ratio), "{metric}: {ratio}");
             assert_eq!(wide[metric].attributes["confidence"], "0.99");
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn what_differs_between_processes_is_in_the_interval() {
-        // Three processes that are steady within and apart from one another.
+        // Three processes that are steady, but differ from one another.
         let levels = [20_000, 30_000, 40_000];
         let latencies =
             levels.iter().flat_map(|level| shuffled(500).into_iter().map(move |it| it + level));
@@ -395,7 +395,7 @@ mod tests {
         let (low, high) = p50.interval.expect("an interval");
         assert!((low - (30_250.0 - 24_841.4)).abs() < 0.1, "{low}");
         assert!((high - (30_250.0 + 24_841.4)).abs() < 0.1, "{high}");
-        // Enough queries in all, and not in each.
+        // There are enough queries in total, but not in each process.
         let reason = value(&found, "latency.p99.9").expect_err("too few");
         assert_eq!(reason, "process 1: needs 3688 queries, has 500");
         assert_eq!(value(&found, "latency.minimum"), Ok(20_001.0));
@@ -437,13 +437,13 @@ mod tests {
         assert_eq!(nine["latency.mean"].interval, None);
         let why = &nine["latency.mean"].attributes["interval"];
         assert!(why.starts_with("none: needs 10 independent queries, but the effective size is "));
-        // Neighbours that alternate are worth no less than their number.
+        // Alternating neighbours do not reduce the effective size.
         let ten = compute("single-stream", Some(vec![10, 14, 11, 13, 10, 14, 11, 13, 10, 14]));
         assert_eq!(ten["latency.mean"].attributes["effective-size"], "10");
         assert!(ten["latency.mean"].interval.is_some());
     }
 
-    /// One query in twelve stalls, by so much that the mean is no larger than its standard error.
+    /// One query in twelve stalls for so long that the mean does not exceed its standard error.
     #[test]
     fn the_interval_of_a_mean_does_not_reach_below_zero() {
         let mut latencies = vec![100; 12];
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(value(&found, "latency.p50"), Err("needs 6 queries, has 1".into()));
     }
 
-    /// Every twenty queries take a microsecond longer, as if something filled up.
+    /// Every twenty queries, the latency grows by a microsecond, as if something filled up.
     #[test]
     fn queries_that_are_alike_have_values_and_no_intervals() {
         let drifting = (0..2000).map(|query| 1_000_000 + query / 20 * 1000 + query * 7 % 20);

@@ -1,17 +1,17 @@
 /*!
 Resident memory of the worker.
 
-Each case has a process of its own, so its peak is the case's. The baseline is the memory of the process
-just before the backend's library was opened; the increase is the most that opening it, loading the
-model and running it added. The average is over the measured window, sampled by the host from outside ten
-times a second. The proportional figure is of a moment just after it, with shared pages divided among
-processes. Prepared inputs are part of both: at most 64 batches or 256 MiB of them, so a larger batch alone
-shows a larger peak. A device's memory is in none of these. Its peak is a separate figure, if the backend
-reports it, and so is the figure of its engine's allocator there. The driver's figure includes the engine's
-code, its workspace and unused memory of an arena; the allocator's figure is requested memory only.
+Each case has a separate process, so the process's peak is the case's. The baseline is the memory of the process just
+before the backend's library was opened; the increase is the most that opening it, loading the model and running it
+added. The average is over the measured window, sampled by the host from outside ten times a second. The proportional
+figure is read just after it, with shared pages divided among processes. Prepared inputs are part of both: at most 64
+batches or 256 MiB of them, so a larger batch alone shows a larger peak. None of these includes a device's memory. Its
+peak is a separate figure, if the backend reports it, and so is the figure of its engine's allocator on the device.
+The driver's figure includes the engine's code, its workspace and unused memory of an arena; the allocator's figure
+covers only requested memory.
 
-With several processes these are figures of the first one: the host keeps no others for a metric to read.
-The attribute `process` says so.
+With several processes, these are the first one's figures: the host keeps no others for metrics. The attribute
+`process` states this.
 */
 
 use std::sync::LazyLock;

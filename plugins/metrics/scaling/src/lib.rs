@@ -1,17 +1,17 @@
 /*!
 Growth of throughput with batch, threads and clients.
 
-The efficiency of a case is its throughput divided by what it would be if throughput had grown in
-proportion from the baseline: *T*(*n*) *n*₀ / (*n* *T*(*n*₀)). The baseline is the otherwise equal case
-with the smallest *n*, and is 1 by definition; the attribute `baseline` names it. Over threads and clients
-this is strong scaling, over batches the benefit of one more sample in a batch.
+The efficiency of a case is its throughput divided by the baseline's throughput scaled in proportion: *T*(*n*) *n*₀ /
+(*n* *T*(*n*₀)). The baseline is the otherwise equal case with the smallest *n*, and is 1 by definition; the attribute
+`baseline` names it. Over threads and clients this is strong scaling, over batches the benefit of one more sample in a
+batch.
 
 Cases are otherwise equal if they share all other coordinates. Threads belong to a backend, so a manifest
-varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal if they share the
-plugin's very build, whatever the backend's name. The manifest must make sure that their options are equal
-as well; the attribute `baseline-backend` names the chosen one.
+varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal if they share the plugin's
+build, regardless of the backend's name. The manifest must ensure that their options are equal as well; the attribute
+`baseline-backend` names the chosen one.
 
-In `server` and `constant-rate` the throughput is the offered rate, which says nothing about scaling.
+In `server` and `constant-rate` the throughput is the offered rate, which does not show scaling.
 */
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use plugin_guest::{
 /// The metric that is read from the view `results`.
 const THROUGHPUT: &str = "throughput.samples";
 
-/// Scenarios in which queries come at a rate that is given.
+/// Scenarios in which queries arrive at a given rate.
 const OFFERED: [&str; 2] = ["server", "constant-rate"];
 
 /// The metric.
@@ -85,7 +85,7 @@ struct Case {
     id: String,
     backend: String,
     scenario: String,
-    /// The value of each axis, or nothing if the run does not state it.
+    /// The value of each axis; `None` if the run does not state it.
     axes: [Option<u64>; 3],
     /// All other coordinates except the backend's name.
     others: Vec<String>,
@@ -115,7 +115,7 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
             Ok(row.optional_integer(column)?.and_then(|value| u64::try_from(value).ok()))
         };
         let id = row.text("case_id")?.to_owned();
-        // Cases are compared along the scaling axis and across backends; all else is the same.
+        // Cases are compared along the scaling axis and across backends; all other coordinates are equal.
         let compared =
             [host_record::Axis::Batch, host_record::Axis::Clients, host_record::Axis::Backend];
         let others = host_record::Axis::ALL

@@ -1,22 +1,22 @@
 /*!
 Steadiness of latencies.
 
-The series is cut at its change points, and classified by its segments after Barrett et al.: flat,
-a warm-up, a slow-down, or no steady state; see `host-statistics`. A value is a number and a
-class is a word, so the class is in the attribute `class` of the values that come with it:
-`stability.changes`, the number of change points, and `stability.steady-part`, the part of the
-series that lies in its final steady state: all of a flat series, and nothing of one without.
+The series is cut at its change points, and classified by its segments after Barrett et al.: flat, a warm-up, a
+slow-down, or no steady state; see `host-statistics`. A value is a number and a class is a word, so the class is in
+the attribute `class` of the values about it: `stability.changes`, the number of change points, and
+`stability.steady-part`, the part of the series in its final steady state: all of a flat series, and nothing of a
+series without one.
 
-The measured queries are classified by themselves. With the option `warm-up = true` the warm-up's queries
-are put before them, which shows whether the warm-up was one, and long enough.
+By default, only the measured queries are classified. With the option `warm-up = true`, the warm-up's queries are put
+before them, which shows whether the warm-up was a real one, and long enough.
 
-Each of several processes is examined separately, and a value is the mean of theirs. If their classes differ
-the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so
-with the option only that one is classified.
+Each of several processes is examined separately, and a value is the mean of their values. If their classes differ,
+the class is `inconsistent`, and `classes` lists them. The warm-up's queries are the first process's, so with the
+option only that process is classified.
 
-All other values are of the measured queries: outliers (counted, never removed), correlation, spread. Each
-needs as many queries as its result takes: of three queries none can lie beyond the quartiles, whatever
-their latency, and of four none below, so finding no outliers among them would mean nothing.
+All other values describe the measured queries: outliers (counted, never removed), correlation, spread. Each has its
+minimum number of queries: of three queries none can lie beyond the quartiles, and of four none below, so finding no
+outliers among them would mean nothing.
 */
 
 use std::borrow::Cow;
@@ -34,17 +34,17 @@ const LATENCY: &str = "latency";
 const WARM_UP_LATENCY: &str = "warm-up-latency";
 const PROCESS: &str = "process";
 
-/// Number of latencies of a longer series that are searched for change points.
+/// Limit on the latencies that are searched for change points; a longer series is sampled.
 const MOST: usize = 1 << 18;
 
 /// Queries from which values can lie beyond the quartiles on both sides; quartiles are nearest
 /// ranks.
 const LEAST_FOR_QUARTILES: usize = 5;
 
-/// Queries from which one can lie further from the median than the others: of two, both lie alike.
+/// Queries from which one can lie further from the median than the others: two queries are equally far from it.
 const LEAST_FOR_DEVIATION: usize = 3;
 
-/// Change points that are listed.
+/// Limit on the listed change points.
 const LISTED: usize = 20;
 
 /// The metric.
@@ -105,7 +105,7 @@ impl Metric for Stability {
     }
 }
 
-/// Returns the mean of the processes' values, or the first gap; the class, if all have the same.
+/// Returns the mean of the processes' values, or the first gap; with the class, if all have the same.
 fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
     let Some(first) = processes.first() else { return Vec::new() };
     let over = |(index, of_first): (usize, &Measurement)| {
@@ -131,7 +131,7 @@ fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
 
 plugin_guest::export_metric!(Stability);
 
-/// The latencies that are classed.
+/// The latencies that are classified.
 struct Series<'a> {
     latencies: Cow<'a, [u64]>,
     /// Queries of the warm-up among them.
@@ -173,7 +173,7 @@ fn classed(series: &Result<Series<'_>, Gap>) -> [Measurement; 3] {
             .with_attribute("definition", "level of the last segment / level of the first - 1"),
     ];
     let Ok((series, thin, state, trend)) = found else { return all };
-    // In a thinned series, each value stands for several.
+    // In a sampled series, each value stands for several.
     let stride = series.latencies.len().div_ceil(thin.len());
     for one in &mut all {
         let mut add = |name: &str, value: String| one.attributes.insert(name.into(), value);
@@ -192,7 +192,7 @@ fn classed(series: &Result<Series<'_>, Gap>) -> [Measurement; 3] {
         all[0].attributes.insert("change-points".into(), places.join(" "));
     }
     if let Ok(trend) = trend {
-        // The slope of Theil and Sen, which also sees what is too slow for a step.
+        // The Theil–Sen slope, which also detects changes that are too slow for a step.
         all[2].attributes.insert("trend".into(), format!("{:.3} %", trend * 100.0));
     }
     all
@@ -239,7 +239,7 @@ fn described(latencies: Result<&[u64], Gap>) -> Vec<Measurement> {
     ]
 }
 
-/// Refuses a statistic that fewer queries cannot have.
+/// Refuses a statistic if there are fewer queries than it needs.
 fn at_least(needs: usize, latencies: &[u64]) -> Result<(), Gap> {
     match latencies.len() {
         has if has < needs => Err(Gap::not_measured(format!("needs {needs} queries, has {has}"))),
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(class(&together), "warm-up");
         assert_eq!(value(&together, "steady-part"), Ok(75.0));
         assert_eq!(together["stability.changes"].attributes["warm-up-queries"], "100");
-        // Statements about the measured queries stay.
+        // Values about the measured queries stay the same.
         assert_eq!(
             value(&together, "coefficient-of-variation"),
             value(&apart, "coefficient-of-variation")

@@ -2,17 +2,16 @@
 Times from opening a plugin to its first answer.
 
 Each step is timed once, in a process that has run nothing before: opening the library, loading and
-preparing (optimising, compiling) the model, and running one batch. Making inputs and starting the process
-are not included. A single timing has no interval.
+preparing (optimising, compiling) the model, and running one batch. Preparing inputs and starting the process are not
+included. A single timing has no interval.
 
-With `processes = N` in the manifest these are the times of the first process, because the host keeps no
-others for a metric to read; the attribute `process` says so. Several runs show how they vary between
-processes.
+With `processes = N` in the manifest, these are the first process's times, because the host keeps no others for
+metrics; the attribute `process` states this. Several runs show how they vary between processes.
 
-`startup.first-to-steady` is the ratio of the first inference to the median of the steady ones: it shows
-compiling, allocating and filling caches that the backend postpones until the first run. It is stated if a
-query is one inference that runs alone, in `single-stream` and in `closed-loop` with one client, and if
-latencies have become steady. Both are the first process's.
+`startup.first-to-steady` is the ratio of the first inference to the median of the steady ones: it shows compilation,
+allocation and cache filling that the backend postpones until the first run. It is stated if a query is one inference
+that runs alone, in `single-stream` and in `closed-loop` with one client, and if latencies have become steady. Both
+are the first process's.
 */
 
 use std::sync::LazyLock;
@@ -33,7 +32,7 @@ static COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     stated.chain([LATENCY, PROCESS]).collect()
 });
 
-/// Number of latencies of a longer series that are examined.
+/// Limit on the examined latencies; a longer series is sampled.
 const MOST: usize = 1 << 18;
 
 /// The metric.
@@ -94,7 +93,7 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
     match case.attributes.get("scenario").map(String::as_str) {
         Some("single-stream") => {}
         Some("closed-loop") => match case.attributes.get("clients").map(String::as_str) {
-            // One client waits for each of its queries, as a single stream does.
+            // One client waits for each of its queries, as in a single stream.
             Some("1") => {}
             Some(clients) => {
                 return Err(Gap::unsupported(format!(
@@ -197,7 +196,7 @@ mod tests {
         let single = || [("scenario".to_owned(), "single-stream".to_owned())].into();
         let alone = measurements(single(), &columns());
         assert!(alone.iter().all(|one| !one.attributes.contains_key("process")));
-        // Another process is faster, which is nothing to hold this one's first inference against.
+        // Another process is faster, which must not be compared with this one's first inference.
         let mut several = columns();
         several[4].1.extend([500_000; 1000]);
         several.push((PROCESS, [vec![0; 500], vec![1; 600], vec![2; 400]].concat()));

@@ -1,18 +1,18 @@
 /*!
 Samples and queries per second.
 
-For one client that waits for its queries, over measured time: the sum of the queries' latencies.
-Between blocks of queries the harness pauses to send its samples; those pauses are its own and
-are left out, so the figure is what the backend achieves while it is busy.
+For one client that waits for its queries, over measured time: the sum of the queries' latencies. Between blocks of
+queries the harness pauses to send its samples; these pauses are left out, so the figure is the backend's rate while
+it is busy.
 
 For several clients, the sum of their individual rates.
 
 For an open loop, where queries arrive by a schedule, the achieved rate: *n* - 1 gaps between the ends of
-*n* queries, without the harness's pauses. One query has no gap, and so no rate. The attribute
-`offered-queries` is the rate at which queries arrived.
+*n* queries, without the harness's pauses. One query has no gap and therefore no rate. The attribute `offered-queries`
+is the rate at which queries arrived.
 
-For several processes, the mean of theirs, with an interval that covers another process, if that does not
-reach below zero.
+For several processes, the mean of their rates, with an interval that covers another process, if it does not reach
+below zero.
 */
 
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ impl Metric for Throughput {
 struct Sample<'a> {
     latencies: Result<&'a [u64], Gap>,
     items: Result<&'a [u64], Gap>,
-    /// Which client made each query.
+    /// The client of each query.
     lanes: Option<&'a [u64]>,
     /// Queries per second of each process of an open loop, as the harness counts them.
     achieved: Option<&'a [f64]>,
@@ -161,8 +161,8 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Returns the mean of the processes' rates, with its interval by Student's *t*; the first gap, if one
-/// of them has none.
+/// Returns the mean of the processes' rates, with its interval by Student's *t*; the first gap, if one process has no
+/// rate.
 fn over_processes(processes: &[Vec<Measurement>], confidence: f64) -> Vec<Measurement> {
     let Some(first) = processes.first() else { return Vec::new() };
     let over = |(index, of_first): (usize, &Measurement)| {
@@ -198,7 +198,7 @@ fn over_processes(processes: &[Vec<Measurement>], confidence: f64) -> Vec<Measur
 
 plugin_guest::export_metric!(Throughput);
 
-/// Rates of an open loop.
+/// Returns the rates of an open loop.
 fn by_schedule(
     achieved: Result<f64, Gap>,
     offered: Option<&[f64]>,
@@ -223,7 +223,7 @@ fn by_schedule(
     vec![measurement("samples", samples), measurement("queries", achieved)]
 }
 
-/// Rates of several clients: each one's, added up.
+/// Returns the rates of several clients: the sum of their individual rates.
 fn of_clients(latencies: &[u64], items: &[u64], lanes: &[u64]) -> Vec<Measurement> {
     let mut of_lane: BTreeMap<u64, [u128; 3]> = BTreeMap::new();
     for ((latency, items), lane) in latencies.iter().zip(items).zip(lanes) {
@@ -355,7 +355,7 @@ mod tests {
         compute(&columns).unwrap()
     }
 
-    /// 20 ms at 5 per second are not 50 per second.
+    /// Latencies of 20 ms at 5 queries per second do not give 50 queries per second.
     #[test]
     fn an_open_loop_without_a_rate_has_none_by_its_latencies() {
         let case = Case {

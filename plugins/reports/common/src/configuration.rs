@@ -1,4 +1,4 @@
-//! Configurations: what a person can choose. A case is a configuration under one scenario.
+//! Configurations, among which a user chooses. A case is a configuration under one scenario.
 
 use host_record::{Axis, AxisRole, Direction, MetricValue, Scenario};
 
@@ -37,12 +37,11 @@ impl<'a> Configuration<'a> {
 
     /// Returns the case that represents the configuration for a metric, with the entry.
     ///
-    /// - A latency is that of the single-stream scenario and of no other: an offline query is many
-    ///   batches at once, and its latency answers another question.
-    /// - A throughput is that of the offline scenario, or if that was not measured, of
-    ///   single-stream.
-    /// - Any other metric is that of the scenario with the worse value, because it must hold in
-    ///   both; a metric without a direction is the first's.
+    /// - A latency comes only from the single-stream scenario: an offline query is many batches at once, and its
+    ///   latency has another meaning.
+    /// - A throughput comes from the offline scenario, or if that was not measured, from single-stream.
+    /// - Any other metric comes from the scenario with the worse value, because it must hold in both; a metric
+    ///   without a direction comes from the first.
     #[must_use]
     pub fn result(&self, metric: &str) -> Option<(&'a Case, &'a MetricValue)> {
         let of = |scenario| self.result_in(scenario, metric);
@@ -69,9 +68,8 @@ impl<'a> Configuration<'a> {
         })
     }
 
-    /// Returns a metric in one scenario, with its case. If a latency has to hold at the same time,
-    /// that is single-stream for a throughput too: the throughput of an offline case was achieved
-    /// without anyone waiting.
+    /// Returns a metric in one scenario, with its case. If a latency limit must hold at the same time, a throughput
+    /// also comes from single-stream: an offline throughput is achieved without waiting users.
     #[must_use]
     pub fn result_in(
         &self,
@@ -82,16 +80,16 @@ impl<'a> Configuration<'a> {
         Some((*case, case.result(metric)?))
     }
 
-    /// Returns its name among other configurations: what differs among them.
+    /// Returns its name among other configurations: the coordinates that differ.
     #[must_use]
     pub fn label(&self, labels: &Labels) -> String {
         labels.label(self.first())
     }
 
-    /// Returns the names for configurations that are seen together.
+    /// Returns the names for configurations that are shown together.
     #[must_use]
     pub fn labels(configurations: &[Self]) -> Labels {
-        // The first cases only: that scenarios differ does not tell configurations apart.
+        // Only the first cases count, since scenarios do not distinguish configurations.
         let first: Vec<_> =
             configurations.iter().map(|configuration| configuration.first()).collect();
         Labels::new(first).without(Axis::Scenario)

@@ -12,7 +12,7 @@ pub fn case_label(case: &Case) -> String {
     join(Axis::shown().filter(|axis| !axis.goes_without_saying(&case.key)), case)
 }
 
-/// Names for cases that are seen together: only what differs among them.
+/// Names for cases that are shown together: only the coordinates that differ.
 #[derive(Debug, Clone)]
 pub struct Labels {
     /// The axes on which they differ.
@@ -28,7 +28,7 @@ impl Labels {
         };
         let pairs: BTreeSet<_> =
             cases.clone().into_iter().map(|case| (&case.key.backend, &case.key.device)).collect();
-        // If each backend has one device, naming the backend says it all.
+        // If each backend has one device, naming the backend is enough.
         let one_device_each = pairs.len() == values(Axis::Backend);
         let varying = Axis::shown()
             .filter(|axis| *axis != Axis::Device || !one_device_each)
@@ -36,7 +36,7 @@ impl Labels {
         Self { varying: varying.collect() }
     }
 
-    /// The same without an axis, such as the scenario for names of configurations.
+    /// Returns the names without an axis, such as the scenario for names of configurations.
     #[must_use]
     pub fn without(mut self, axis: Axis) -> Self {
         self.varying.retain(|varying| *varying != axis);

@@ -3,9 +3,8 @@ Shared code of reports and recommenders: a run as typed values, names of cases, 
 formatting of numbers.
 
 The host's views are tables of text and numbers. [`Run::read`] converts them into cases with their
-results, warnings and distributions once, so that every plugin reads them the same way, and an
-incomplete view fails here, by name, and not in the middle of a page. This is an ordinary library
-and not a plugin.
+results, warnings and distributions once, so that every plugin reads them the same way, and an incomplete view is an
+early error with its name. This is an ordinary library and not a plugin.
 */
 
 mod configuration;

@@ -1,9 +1,8 @@
 /*!
 Made-up tables of a run that never took place.
 
-Tests need them, and so does anyone who works on a report's layout and wants to see one case, two
-hundred cases, failures and hostile names without measuring anything. Nothing here reaches a
-plugin: the feature `made-up` is asked for by tests and examples only.
+They are for tests, and for work on a report's layout: they show one case, two hundred cases, failures and hostile
+names without measuring anything. They reach no plugin: only tests and examples enable the feature `made-up`.
 */
 
 use std::collections::BTreeMap;
@@ -25,7 +24,7 @@ pub type Tables = BTreeMap<String, Table>;
 pub struct Shape<'a> {
     /// Model names.
     pub models: &'a [&'a str],
-    /// Backend names; a device each.
+    /// Backend names, each with one device.
     pub backends: &'a [&'a str],
     /// Precisions.
     pub precisions: &'a [Precision],
@@ -96,12 +95,12 @@ pub fn crash(tables: &mut Tables, case_index: u64, phase: Phase) {
     });
 }
 
-/// Has a case that failed, given by its place in the plan, end with this standard error.
+/// Sets the standard error of a failed case, given by its place in the plan.
 pub fn say(tables: &mut Tables, case_index: u64, standard_error: &str) {
     change_case(tables, case_index, |record| record.standard_error = standard_error.to_owned());
 }
 
-/// Gives every gap another reason.
+/// Sets the reason of every gap.
 pub fn give_reason(tables: &mut Tables, reason: &str) {
     change(tables, |record| {
         if let Outcome::Gap { gap } = &mut record.outcome {
@@ -131,7 +130,7 @@ pub const COMPARISON: Shape<'static> = Shape {
     troubled: true,
 };
 
-/// Some two hundred cases.
+/// About two hundred cases.
 pub const LARGE: Shape<'static> = Shape {
     models: &["resnet-50", "bert-base", "whisper-tiny"],
     backends: &["cpu", "gpu"],
@@ -151,7 +150,7 @@ pub const SINGLE: Shape<'static> = Shape {
     troubled: false,
 };
 
-/// Numbers that look random and are the same each time.
+/// A fixed sequence of random-looking numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -516,7 +515,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Adds advice to the tables, as the host does once a recommender has spoken.
+/// Adds advice to the tables, as the host does after a recommender's answer.
 pub fn advise(tables: &mut Tables, advice: &Recommendation) {
     let json =
         |value: &dyn Fn() -> serde_json::Result<String>| Cell::Text(value().unwrap_or_default());
@@ -531,7 +530,7 @@ pub fn advise(tables: &mut Tables, advice: &Recommendation) {
     }
 }
 
-/// Returns a case as it was planned.
+/// Returns the specification of a case.
 fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
     let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
     let name = if gpu { "Example GPU 8 GB" } else { "Example CPU 8-Core Processor" };
@@ -642,7 +641,7 @@ fn metric_gap(reason: &str) -> String {
     serde_json::to_string(&gap).unwrap_or_default()
 }
 
-/// Makes an open loop of a case, given by its place in the plan, whose rate two processes searched.
+/// Turns a case, given by its place in the plan, into an open loop whose rate two processes searched.
 pub fn open_loop(tables: &mut Tables, case_index: u64) {
     let (Ok(accepted), Ok(least), Ok(rejected), Ok(far)) = (
         Rate::per_second(400.0),
@@ -755,7 +754,7 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
     });
 }
 
-/// Gives every reason, name and remark in the records another end, for tests of what names may hold.
+/// Appends a text to every reason, name and remark in the records, for tests of unusual characters.
 pub fn append_to_texts(tables: &mut Tables, end: &str) {
     fn append(value: &mut serde_json::Value, end: &str) {
         match value {

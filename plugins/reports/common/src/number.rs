@@ -1,12 +1,12 @@
-//! Formatting of numbers: three significant digits, in a unit that a person would choose.
+//! Formatting of numbers: three significant digits, in a suitable unit.
 
-/// Digits that are written of a measured value. More would be noise in nearly every case.
+/// Significant digits of a measured value. More would be noise in nearly every case.
 const DIGITS: i32 = 3;
 
 /// A non-breaking narrow space, between groups of three digits and before a unit.
 const THIN: char = '\u{202f}';
 
-/// Returns the quantity of a unit's symbol, and how many of the smallest unit it holds.
+/// Returns the quantity of a unit's symbol, and the number of smallest units in it.
 fn known(unit: &str) -> Option<(Family, f64)> {
     Some(match unit {
         "ns" => (Family::Time, 1.0),
@@ -26,12 +26,11 @@ fn known(unit: &str) -> Option<(Family, f64)> {
     })
 }
 
-/// Parses a person's number, such as `5ms` or `95%`, in a metric's unit. A bare number is in
-/// that unit already.
+/// Parses a user's number, such as `5ms` or `95%`, in a metric's unit. A bare number is in that unit already.
 ///
 /// # Errors
 ///
-/// The part that could not be read, or that the units measure different quantities.
+/// If a part cannot be read, or the units measure different quantities.
 pub fn parse_quantity(text: &str, unit: &str) -> Result<f64, String> {
     let text = text.trim();
     let is_number = |character: char| character.is_ascii_digit() || "+-.eE_".contains(character);
@@ -89,7 +88,7 @@ impl Family {
     }
 }
 
-/// A unit for values, so that compared values are written alike.
+/// A unit for values, so that compared values have the same one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale<'a> {
     divisor: f64,
@@ -168,8 +167,7 @@ pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
     humanise(value, unit)
 }
 
-/// Returns the interval around a value of a metric, in the value's unit, which is written once:
-/// `113 to 119 µs`.
+/// Returns the interval around a value of a metric, in the value's unit, written once: `113 to 119 µs`.
 #[must_use]
 pub fn humanise_interval(metric: &str, value: f64, (low, high): (f64, f64), unit: &str) -> String {
     let percent = format!("{THIN}%");

@@ -35,14 +35,14 @@ pub struct Run {
     pub plugins: Vec<PluginUse>,
 }
 
-/// A case: its record, with what was computed from its samples.
+/// A case: its record, and the values computed from its samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     /// Its id.
     pub id: String,
-    /// Its coordinates, with the rate that was found if the rate was searched.
+    /// Its coordinates, with the found rate if the rate was searched.
     pub key: CaseKey,
-    /// Its line of the journal, all processes together.
+    /// Its record in the journal, with all processes.
     pub record: CaseRecord,
     /// Measured queries.
     pub queries: Option<i64>,
@@ -63,7 +63,7 @@ impl Case {
         self.record.report()
     }
 
-    /// Returns the case as it was planned; `None` for a gap.
+    /// Returns the case's specification; `None` for a gap.
     #[must_use]
     pub fn spec(&self) -> Option<&CaseSpec> {
         self.record.spec.as_ref()
@@ -93,14 +93,14 @@ impl Case {
         Some(self.report()?.verdict.as_ref()?.is_valid())
     }
 
-    /// Returns the kind of the failure or gap that it ended with, and the reason.
+    /// Returns the kind of its failure or gap, and the reason.
     #[must_use]
     pub fn reason(&self) -> Option<(&'static str, String)> {
         self.record.reason()
     }
 
-    /// Returns the method of measurement for people: the settings, the clock, the placement, and what the
-    /// backend reports it used.
+    /// Returns the method of measurement as text: the settings, the clock, the placement, and the settings that the
+    /// backend reports.
     #[must_use]
     pub fn method(&self) -> BTreeMap<String, String> {
         let mut method = self.spec().map(|spec| settings(&spec.measure)).unwrap_or_default();
@@ -147,7 +147,7 @@ impl Case {
     }
 }
 
-/// Returns the class that a value stands for, if the metric says one in a word.
+/// Returns the class that a value stands for, if the metric states one.
 #[must_use]
 pub fn class(result: &MetricValue) -> Option<&str> {
     result.attributes.get("class").map(String::as_str)
@@ -164,7 +164,7 @@ pub struct Bin {
     pub queries: i64,
 }
 
-/// Something known of the machine, or known to be unknown.
+/// A fact about the machine, which may be unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HardwareFact {
     /// Dotted name, such as `processor.name`.
@@ -200,7 +200,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// If a view or a column is missing, or holds something else than the reference says.
+    /// If a view or a column is missing, or differs from the reference.
     pub fn read(views: &dyn Views) -> Result<Self, Error> {
         let view = View::read(views, "run")?;
         let row =
@@ -226,7 +226,7 @@ impl Run {
         self.cases.iter().find(|case| case.id == id)
     }
 
-    /// Returns the names of the metrics that some case has, in the host's order.
+    /// Returns the names of all cases' metrics, in the host's order.
     #[must_use]
     pub fn metrics(&self) -> Vec<&str> {
         let mut seen = BTreeSet::new();
@@ -244,7 +244,7 @@ impl Run {
         levels.all(|level| level == first).then(|| format!("{} %", percent(level)))
     }
 
-    /// Returns the methods that all finished cases share, and the names of those that differ among them.
+    /// Returns the common facts of the finished cases' methods, and the names of the facts that differ.
     #[must_use]
     pub fn method(&self) -> (BTreeMap<String, String>, BTreeSet<String>) {
         let finished = self.cases.iter().filter(|case| case.is_finished());
@@ -261,7 +261,7 @@ impl Run {
         (shared, differing)
     }
 
-    /// Returns the start of the run, for people: `2026-07-28 10:15:00 UTC`.
+    /// Returns the start of the run as text: `2026-07-28 10:15:00 UTC`.
     #[must_use]
     pub fn started(&self) -> String {
         time_of_day(&self.started_at)
@@ -293,7 +293,7 @@ impl Run {
     }
 }
 
-/// Formats RFC 3339 for people; text of another form is left unchanged.
+/// Formats an RFC 3339 time for display; other text is left unchanged.
 fn time_of_day(text: &str) -> String {
     let (date, time) = match text.strip_suffix('Z').and_then(|text| text.split_once('T')) {
         Some(parts) if parts.0.len() == 10 => parts,
@@ -307,7 +307,7 @@ fn owned(text: Option<&str>) -> Option<String> {
     text.filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Returns the fields of a JSON object as text; none of anything else.
+/// Returns the fields of a JSON object as text; empty for other values.
 fn object(value: serde_json::Value) -> BTreeMap<String, String> {
     let parsed: Option<BTreeMap<String, serde_json::Value>> = serde_json::from_value(value).ok();
     let plain = |value| match value {
@@ -317,8 +317,8 @@ fn object(value: serde_json::Value) -> BTreeMap<String, String> {
     parsed.unwrap_or_default().into_iter().map(|(name, value)| (name, plain(value))).collect()
 }
 
-/// Settings for people: `minimum-duration-ns` 1000000000 is the minimum duration, 1.00 s. What is null
-/// was left to a default and is not listed.
+/// Returns the settings as text: `minimum-duration-ns` 1000000000 is the minimum duration, 1.00 s. A null setting
+/// uses a default and is not listed.
 fn settings(measure: &MeasureSettings) -> BTreeMap<String, String> {
     let percentile = |share: f64| format!("p{}", percent(share));
     let written = |name: &str, value: &str| match name {
@@ -353,7 +353,7 @@ fn settings(measure: &MeasureSettings) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the unit that a setting's name ends in, with what stands before it.
+/// Returns the rest of a setting's name and the unit at its end.
 fn unit(name: &str) -> Option<(&str, &'static str)> {
     let bytes = || name.strip_suffix("-bytes").map(|name| (name, "B"));
     name.strip_suffix("-ns").map(|name| (name, "ns")).or_else(bytes)
@@ -443,7 +443,7 @@ fn result(row: &Row<'_>) -> Result<MetricValue, Error> {
         None => Err(match row.optional_text("gap_data")? {
             Some(data) => serde_json::from_str(data)
                 .map_err(|error| format!("view `results`: {error}: {data}"))?,
-            // A metric that failed as a whole left no gap of its own.
+            // A metric that failed entirely has left no gap.
             None => Gap::PluginFailed { plugin_message: row.text("gap_reason")?.to_owned() },
         }),
     };
@@ -453,7 +453,7 @@ fn result(row: &Row<'_>) -> Result<MetricValue, Error> {
         value,
         interval: low.zip(high).filter(|(low, high)| low.is_finite() && high.is_finite()),
         unit: row.optional_text("unit")?.unwrap_or_default().to_owned(),
-        // A metric that failed as a whole has none.
+        // A metric that failed entirely has none.
         direction: direction.map_or(Ok(Direction::Neutral), str::parse)?,
         attributes: attributes(row.optional_text("attributes")?),
     })

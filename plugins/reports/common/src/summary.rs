@@ -1,5 +1,4 @@
-//! The table that every report opens with: a row for each case, a column for what most readers
-//! want to know first.
+//! The first table of every report: a row for each case, and columns for the most important values.
 
 use host_record::summary;
 
@@ -21,17 +20,17 @@ pub enum SummaryCell {
     Value {
         /// The value with its unit.
         value: String,
-        /// The interval in words.
+        /// The interval as text.
         interval: Option<String>,
     },
     /// Reason why there is no value.
     Gap(String),
-    /// The metric has no entry for this case, which did not finish or was not computed.
+    /// The metric has no entry for this case, because the case did not finish or the metric was not computed.
     Nothing,
 }
 
-/// Returns the columns for which some case has a value or a gap; of what many machines cannot have, those for
-/// which some case has a value.
+/// Returns the columns for which some case has a value or a gap. Quantities that many machines lack get a column only
+/// if some case has a value.
 #[must_use]
 pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
     let metrics = run.metrics();
@@ -55,7 +54,7 @@ impl SummaryColumn {
             return SummaryCell::Nothing;
         };
         match &result.value {
-            // The number is what the word was made of.
+            // The class is derived from this number.
             Ok(value) => match class(result) {
                 Some(class) => SummaryCell::Value { value: class.to_owned(), interval: None },
                 None => SummaryCell::Value {

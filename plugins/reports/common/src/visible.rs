@@ -1,12 +1,12 @@
-//! Text that a reader's program neither obeys nor refuses.
+//! Text without characters that a reader's program would obey or refuse.
 
 use std::borrow::Cow;
 
 use host_record::visible::{acts, push_visible};
 
-/// Returns the text with characters that act replaced by visible forms, such as `␛` and `\u{202e}`. HTML
-/// and XML forbid control characters, terminals obey them, and those that turn the direction of writing
-/// make a line say something else. Tabs and line breaks stay.
+/// Returns the text with control characters and similar ones replaced by visible forms, such as `␛` and `\u{202e}`.
+/// HTML and XML forbid control characters, terminals obey them, and characters that change the writing direction can
+/// change a line's meaning. Tabs and line breaks stay.
 #[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     let acts = |character: char| acts(character) && !matches!(character, '\t' | '\n' | '\r');
@@ -24,7 +24,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Characters of a reason that a page for people shows; the report `json` has the whole.
+/// Limit on the characters of a reason on a page for people; the report `json` has the whole text.
 pub const REASON: usize = 2000;
 
 /// Returns the first characters, and the number of those left out.

@@ -13,7 +13,7 @@ pub(crate) type Fact = (&'static str, String);
 #[must_use]
 pub fn quantity(quantity: &Quantity, value: f64) -> String {
     match quantity.unit {
-        // A plain whole number is a count, and any other a share.
+        // A plain whole number is a count, any other number a share.
         "1" if matches!(quantity.source, Source::Whole(_)) => format!("{value:.0}"),
         "1" => format!("{:.1} %", 100.0 * value),
         "Hz" => format!("{} GHz", crate::significant(value / 1e9, 3)),
@@ -75,7 +75,7 @@ fn operators(placement: &Placement) -> Option<Fact> {
     (!shares.is_empty()).then(|| ("where operators ran", shares.join(", ")))
 }
 
-/// Returns the causes that lowered the device's clocks, and how often.
+/// Returns the causes that lowered the device's clocks, with their frequency.
 fn slowed(states: &DeviceStates) -> Option<Fact> {
     let shares = states.slowed_by.as_ref()?.iter();
     let shares: Vec<String> = shares
@@ -89,8 +89,8 @@ fn slowed(states: &DeviceStates) -> Option<Fact> {
 pub const PARITY_HEADINGS: [&str; 4] =
     ["max. absolute error", "max. relative error", "cosine", "top-1 the same"];
 
-/// Returns the figures of how an output compared, in the order of [`PARITY_HEADINGS`]. A figure that does not
-/// apply is a dash.
+/// Returns the figures of an output's comparison, in the order of [`PARITY_HEADINGS`]. A figure that does not apply
+/// is a dash.
 #[must_use]
 pub fn parity_figures(output: &OutputParity) -> [String; 4] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "—".to_owned());

@@ -1,11 +1,10 @@
 /*!
 Every value of the run as CSV, a row each: `results.csv`, after RFC 4180, in UTF-8.
 
-The long form: a row holds the coordinates of a case, the name of one metric and its value, or the reason
-why there is none. A case that failed or was a gap has one row without a metric, so that it cannot go
-missing unnoticed. After the value follow, for an open loop, the rates and the lateness of its generator,
-the same in every row of the case. Numbers are written in full, in the metric's own unit; an empty field is
-a missing value and never a zero.
+The file has the long form: a row holds the coordinates of a case, the name of one metric and its value, or the reason
+why there is none. A case that failed or was a gap has one row without a metric, so that it is not overlooked. For an
+open loop, the rates and the lateness of its generator follow after the value, repeated in every row of the case.
+Numbers are written in full, in the metric's own unit; an empty field is a missing value and never a zero.
 */
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
@@ -16,12 +15,12 @@ pub struct Csv;
 
 const FILE: &str = "results.csv";
 
-/// Returns the quantities that tell how the load of an open loop was kept up.
+/// Returns the quantities that show how well the load of an open loop was kept up.
 fn load_quantities() -> impl Iterator<Item = &'static Quantity> {
     QUANTITIES.iter().filter(|quantity| quantity.group == Group::Load)
 }
 
-/// Returns the columns; axes and quantities have those of the host's tables.
+/// Returns the columns; axes and quantities have the same names as in the host's tables.
 fn header() -> Vec<String> {
     let mut header = vec!["run_id", "case_id"];
     header.extend(Axis::ALL.iter().map(|axis| axis.column()));
@@ -82,7 +81,7 @@ fn table(run: &Run) -> Result<Vec<u8>, csv::Error> {
     writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
 }
 
-/// Returns a cell of text that no spreadsheet takes for a formula.
+/// Returns a cell of text that spreadsheets do not take for a formula.
 fn text(text: &str) -> String {
     let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
     format!("{guard}{}", visible(text))

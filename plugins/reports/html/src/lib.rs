@@ -1,10 +1,9 @@
 /*!
-One self-contained HTML file, `report.html`: advice, every case, the charts, and how it was measured.
+One self-contained HTML file, `report.html`: advice, every case, the charts, and the method of measurement.
 
 The file uses no network and runs no script, and its own content security policy enforces that. Text reaches
 the page through `maud`, which escapes it, so that a model's name is a name and never markup; characters
-that HTML forbids become visible symbols. Charts are SVG made here; they show values that are all in the
-tables.
+that HTML forbids become visible symbols. Charts are inline SVG; they only show values that are also in the tables.
 */
 
 mod chart;
@@ -32,7 +31,7 @@ impl Report for Html {
     ) -> Result<Vec<String>, Error> {
         let run = Run::read(views)?;
         let page = page::page(&run).into_string();
-        // The page has no control characters of its own.
+        // The page itself has no control characters.
         output.write(FILE, visible(&page).as_bytes())?;
         Ok(vec![FILE.to_owned()])
     }

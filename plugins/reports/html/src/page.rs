@@ -12,19 +12,19 @@ use report_common::{
 
 use crate::chart::{self, MAXIMUM_SERIES};
 
-/// Models for which charts are drawn.
+/// Limit on the models for which charts are drawn.
 const MAXIMUM_MODELS: usize = 6;
 
-/// Lines of an explanation after the first that are shown initially.
+/// Limit on the lines of an explanation after the first that are shown initially.
 const MAXIMUM_LINES: usize = 5;
 
-/// Characters of a reason in a table's row; more of it is shown below the table.
+/// Limit on the characters of a reason in a table's row; more is shown below the table.
 const IN_ROW: usize = 300;
 
-/// Cases behind advice that are shown initially.
+/// Limit on the cases of advice that are shown initially.
 const MAXIMUM_LINKS: usize = 12;
 
-/// Policy of the page: its own style, and nothing else.
+/// Policy of the page: only its own style is allowed.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 pub(crate) fn page(run: &Run) -> Markup {
@@ -197,7 +197,7 @@ fn coordinates(cases: &[Case]) -> (Vec<Axis>, Vec<(&'static str, String)>) {
             _ => columns.push(axis),
         }
     }
-    // Where each backend has one device, its column would only repeat the backend's.
+    // If each backend has one device, its column would only repeat the backend's.
     let places: BTreeSet<_> =
         cases.iter().map(|case| (&case.key.backend, &case.key.device)).collect();
     let backends: BTreeSet<_> = cases.iter().map(|case| &case.key.backend).collect();
@@ -213,7 +213,7 @@ fn coordinates(cases: &[Case]) -> (Vec<Axis>, Vec<(&'static str, String)>) {
     (columns, same.into_iter().map(|(axis, value)| (axis.heading(), value)).collect())
 }
 
-/// Returns the name of the run's intervals: by their confidence, if all have the same.
+/// Returns the name of the run's intervals, with their confidence if it is the same for all.
 fn intervals(run: &Run, several: bool) -> String {
     let word = if several { "intervals" } else { "interval" };
     run.confidence().map_or(word.to_owned(), |level| format!("{level} {word}"))
@@ -355,7 +355,7 @@ fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     })
 }
 
-/// Failed cases whose standard error is shown.
+/// Limit on the failed cases whose standard error is shown.
 const MAXIMUM_LAST_WORDS: usize = 20;
 
 /// Shows the last standard error of cases that failed.
@@ -406,7 +406,7 @@ fn left_out(count: usize) -> Markup {
     }
 }
 
-/// Ids of the cases that a recommender says it chose, as opposed to those it compared them with.
+/// Returns the ids of the cases that a recommender chose, without those it compared them with.
 fn chosen(run: &Run) -> BTreeSet<&str> {
     let texts =
         run.advice.iter().filter_map(|advice| advice.recommendation.attributes.get("chosen"));
@@ -472,7 +472,7 @@ fn select<'a>(cases: &[&'a Case], chosen: &BTreeSet<&str>) -> Vec<&'a Case> {
     order.into_iter().map(|index| cases[index]).collect()
 }
 
-/// Returns whether two cases are of one series of a chart: alike but for batch size and load.
+/// Returns whether two cases belong to one series of a chart: they are equal except for batch size and load.
 fn is_same_series(one: &Case, other: &Case) -> bool {
     let axes = Axis::ALL.iter().filter(|axis| axis.role() != AxisRole::Load);
     axes.filter(|axis| **axis != Axis::Batch).all(|axis| axis.of(&one.key) == axis.of(&other.key))
@@ -731,8 +731,8 @@ fn definitions(run: &Run) -> Markup {
 /// Attributes that define a value.
 const DEFINED_BY: [&str; 3] = ["definition", "interval", "confidence"];
 
-/// Returns the quantities of a group, as far as some case says something of them. A case whose values are all
-/// missing for the same reason has that in their place.
+/// Returns the quantities of a group for which some case has a value or a reason. A case whose values are all missing
+/// for the same reason shows the reason instead.
 fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
     let found = |case: &Case, quantity: &Quantity| quantity.of(&case.record);
     let is_reported = |quantity: &&Quantity| {
@@ -747,7 +747,7 @@ fn quantities(group: Group, finished: &[&Case], labels: &Labels) -> Markup {
         reasons.all(|reason| reason.as_ref() == Some(&first)).then_some(first)
     };
     html! {
-        // The load is among the settings, and the clock in the table above.
+        // The load is in the settings, and the clock in the table above.
         @if !columns.is_empty() && ![Group::Load, Group::Clock].contains(&group) {
             h3 { (group.heading()) }
             @if let Some(note) = note(group) { p.quiet { (note) } }

@@ -25,7 +25,7 @@ fn advised(shape: &Shape<'_>) -> Tables {
     tables
 }
 
-/// Values of an attribute, wherever it occurs.
+/// Returns all values of an attribute.
 fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!(" {name}=\"");
     page.split(&start).skip(1).filter_map(|rest| rest.split('"').next()).collect()
@@ -129,7 +129,7 @@ fn what_is_missing_has_its_reason_and_no_number() {
     for id in [24, 30] {
         assert!(!row(id).contains("/s</td>") && !row(id).contains("MiB</td>"));
     }
-    // Too few queries for a p99: said in the row, and explained below.
+    // Too few queries for a p99 are noted in the row and explained below.
     assert!(row(6).contains("title=\"needs 368 queries, has 203\">gap"));
     assert!(page.contains("<a class=\"tag\" href=\"#warnings\">drift</a>"));
 }
@@ -144,7 +144,7 @@ fn no_name_becomes_markup() {
     for table in tables.values_mut() {
         for row in &mut table.rows {
             for cell in row {
-                // Every other text too, but for what the page goes by.
+                // All other texts as well, except those that the page interprets.
                 if let Cell::Text(text) = cell
                     && [" ", "µ", "Example", "aaaa"].iter().any(|part| text.contains(part))
                     && !text.starts_with('[')

@@ -99,14 +99,14 @@ pub struct PluginEntry<'a> {
     pub sha256: Option<&'a str>,
 }
 
-/// A case: its coordinates, how it was measured, how it ended and what came out. The fields of its
-/// types are those of the journal.
+/// A case: its coordinates, its measurement, its outcome and its results. The fields of its types are the same as in
+/// the journal.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct CaseEntry<'a> {
     /// Its id.
     pub id: &'a str,
-    /// Its coordinate on each axis by the axis's name, with the rate that was found if the rate was searched.
+    /// Its coordinate on each axis by the axis's name, with the found rate if the rate was searched.
     #[serde(flatten)]
     pub coordinates: BTreeMap<&'static str, Value>,
     /// SHA-256 of the model file, in hexadecimal.
@@ -123,13 +123,13 @@ pub struct CaseEntry<'a> {
     pub reason: Option<Reason>,
     /// Whether the result is valid; `verdict` says why it is not.
     pub valid: Option<bool>,
-    /// The rules that it was judged by, and what it broke.
+    /// The rules by which it was judged, and its violations.
     pub verdict: Option<&'a Verdict>,
     /// Measured queries.
     pub queries: Option<i64>,
     /// Total duration of the case.
     pub elapsed_ns: u64,
-    /// Measured quantities by name, of which the case says something.
+    /// Measured quantities by name, for which the case has a value or a reason.
     pub quantities: BTreeMap<&'static str, QuantityValue>,
     /// The search for the highest rate.
     pub search: Option<&'a RateSearch>,
@@ -139,7 +139,7 @@ pub struct CaseEntry<'a> {
     pub used: Option<&'a BTreeMap<String, String>>,
     /// Values of metrics.
     pub results: Vec<ResultEntry<'a>>,
-    /// Kind of the warning.
+    /// Warnings about the case.
     pub warnings: Vec<WarningEntry<'a>>,
     /// Pairs of a quantile, 0 to 1, and its latency in nanoseconds.
     pub latency_quantiles: &'a [(f64, i64)],
@@ -173,7 +173,7 @@ pub struct ResultEntry<'a> {
     pub interval: Option<(f64, f64)>,
     /// Reason why there is no value.
     pub gap: Option<&'a Gap>,
-    /// The same in words.
+    /// The gap as text.
     pub gap_text: Option<String>,
     /// Definition of the value, and other facts from the metric.
     pub attributes: &'a BTreeMap<String, String>,
@@ -186,7 +186,7 @@ pub struct WarningEntry<'a> {
     /// Its kind and its figures.
     #[serde(flatten)]
     pub warning: &'a Warning,
-    /// The figures in words.
+    /// The figures as text.
     pub text: String,
 }
 

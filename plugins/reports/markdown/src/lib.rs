@@ -1,8 +1,8 @@
 /*!
 A summary in Markdown that fits into a pull request comment: `report.md`.
 
-GitHub's dialect: tables, and a details block for parts that only some readers want. Every name and
-reason comes from a manifest or a plugin, so all of it is escaped and none of it can add markup.
+It uses GitHub's dialect: tables, and a details block for parts that only some readers need. Every name and reason
+comes from a manifest or a plugin, so all of them are escaped and cannot add markup.
 */
 
 use std::fmt::Write as _;
@@ -18,19 +18,21 @@ pub struct Markdown;
 
 const FILE: &str = "report.md";
 
-/// Rows of the table of results, and lines of a list. GitHub takes 65,536 characters in a comment.
+/// Limit on the rows of the table of results, and on the lines of a list. GitHub accepts 65,536 characters in a
+/// comment.
 const MAXIMUM_ROWS: usize = 200;
 
-/// Number of cases behind advice that are named beside it. Only a Pareto front has more, and it
-/// names its configurations itself.
+/// Limit on the cases that are named beside advice. Only a Pareto front has more, and it names its configurations
+/// itself.
 const MAXIMUM_NAMED: usize = 8;
 
-/// Failed cases whose standard error is shown, lines of it, and characters of a line: a comment has to hold all.
+/// Limits on the failed cases whose standard error is shown, on its lines and on the characters of a line, so that a
+/// comment can hold all.
 const MAXIMUM_LAST_WORDS: usize = 5;
 const LAST_LINES: usize = 10;
 const LONGEST_LINE: usize = 200;
 
-/// Rows of the tables below the fold.
+/// Limit on the rows of the tables below the fold.
 const MAXIMUM_DETAILS: usize = 50;
 
 impl Report for Markdown {
@@ -76,7 +78,7 @@ fn page(run: &Run) -> String {
 struct Page(String);
 
 impl Page {
-    /// Adds a block of its own.
+    /// Adds a separate block.
     fn line(&mut self, text: &str) {
         self.0.push_str(text);
         self.0.push_str("\n\n");
@@ -202,7 +204,7 @@ fn missing(page: &mut Page, run: &Run, labels: &Labels) {
     last_words(page, run, labels);
 }
 
-/// Shows the last standard error of cases that failed, as blocks that are indented: no line can end one.
+/// Shows the last standard error of failed cases in indented blocks, which no line can end.
 fn last_words(page: &mut Page, run: &Run, labels: &Labels) {
     let said: Vec<_> =
         run.cases.iter().filter(|case| !case.record.standard_error.is_empty()).collect();

@@ -1,10 +1,10 @@
-//! What a backend does beside its work: it is told, and costs nobody else anything.
+//! Side effects of a backend: they are reported, and do not affect other cases.
 
 use std::fs::File;
 
 use super::*;
 
-/// A copy of the worker, whose processes can be told from those of other tests.
+/// A copy of the worker, whose processes can be distinguished from those of other tests.
 struct OwnWorker {
     _folder: TempDir,
     path: PathBuf,
@@ -22,7 +22,7 @@ impl OwnWorker {
         Runner::new(&self.path)
     }
 
-    /// Returns the processes that run it, and are not waiting to be reaped.
+    /// Returns the processes that run it and are not waiting to be reaped.
     fn running(&self) -> Vec<u32> {
         let processes = fs::read_dir("/proc").expect("Linux tells");
         let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -51,7 +51,7 @@ fn a_process_that_left_its_session_is_counted_and_ended() {
     let worker = OwnWorker::new();
     let bytes = BYTES.to_string();
     let mut case = fault(&[("fault", "orphan"), ("fault-bytes", &bytes)]);
-    // The host looks for processes once a second.
+    // The host searches for processes once a second.
     case.measure.minimum_duration_ns = 1_500_000_000;
     case.measure.maximum_duration_ns = 20_000_000_000;
     let (_, memory) = run(&worker.runner(), vec![case]);
@@ -65,7 +65,7 @@ fn a_process_that_left_its_session_is_counted_and_ended() {
     assert!(started.peak_bytes.is_some_and(|peak| peak >= BYTES), "{started:?}");
     assert!(report.peak_memory_bytes.is_some_and(|peak| peak > BYTES), "{report:?}");
 
-    // One that is alone has started nothing.
+    // A worker without other processes has started nothing.
     let alone = finish(fault(&[])).0;
     assert_eq!(alone.conditions.memory.clone().and_then(|used| used.started), None);
     assert_eq!(doubts(&alone, WarningKind::ProcessesLeft), []);
@@ -100,7 +100,7 @@ fn a_copy_of_the_worker_neither_speaks_nor_stays() {
     }
 }
 
-/// Even a host that is killed without notice leaves nothing.
+/// Even a host that is killed without notice leaves no process.
 #[test]
 fn no_process_of_a_backend_outlives_the_host() {
     let worker = OwnWorker::new();
@@ -154,7 +154,7 @@ fn output_in_the_timed_part_is_counted() {
     };
     assert_eq!(doubts(&report, WarningKind::OutputWritten), [written]);
     assert!(memory.records[0].standard_error.ends_with(line), "it is kept");
-    // Before and after nobody counts.
+    // Output before and after is not counted.
     for (option, value) in [("fault-phase", "prepare"), ("fault-phase", "read")] {
         let (report, memory) = finish(fault(&[("fault", "print"), (option, value)]));
         assert_eq!(doubts(&report, WarningKind::OutputWritten), [], "{value}");

@@ -1,8 +1,7 @@
-//! Planted faults of a device's pace, and the host's warnings about them.
+//! Planted faults of a device's speed, and the host's warnings about them.
 //!
-//! Other work on a busy machine can hide a fault or add one. So each is measured up to eight times,
-//! with a slower device each time, so that other work matters less; and it must be detected
-//! in one of them, on any machine.
+//! Other work on a busy machine can hide a fault or add one. So each fault is measured up to eight times, with
+//! increasingly slower devices, so that other work matters less. It must be detected in one attempt, on any machine.
 
 use host_statistics::{STEADY_STATE_TOLERANCE, SteadyClass, steady_state};
 
@@ -31,9 +30,9 @@ fn planted(
     finish(case)
 }
 
-/// Returns the class of the measured latencies, and what is doubted.
+/// Returns the class of the measured latencies, and the warnings.
 fn measured(name: &str, microseconds: &str, runs: &str) -> (SteadyClass, Vec<WarningKind>) {
-    // Eight stalls have to come, and two more that may be hidden.
+    // Eight stalls are needed, and two more may be hidden.
     let queries = if name == "stall" { 10 * runs.parse::<u64>().expect("a number") } else { 0 };
     let (report, memory) = planted(name, microseconds, runs, queries.max(300));
     let measured = memory.samples.iter().filter(|block| block.phase == SamplePhase::Measured);
@@ -99,7 +98,7 @@ fn stalls_that_are_rare_are_reported() {
     expect("stall", "100", &[SteadyClass::Flat], Some(WarningKind::Stalls));
 }
 
-/// A query of eight runs, of which every 45th stalls: one query in 5.6, and not one in eleven or twelve.
+/// In queries of eight runs, every 45th run stalls: one query in 5.6, and not one in eleven or twelve.
 #[test]
 fn stalls_of_runs_are_told_in_queries() {
     let mut seen = Vec::new();

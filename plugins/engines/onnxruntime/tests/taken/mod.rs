@@ -4,7 +4,7 @@
 use plugin_api::abi;
 use plugin_api::client::{Backend, ErrorCode, LoadRequest};
 
-/// Names that no backend over this engine passes on.
+/// Names that no backend over this engine passes to ONNX Runtime.
 const SHARED: [(&str, &str); 4] = [
     ("session.intra_op.allow_spinning", "the option `allow-spinning`"),
     ("session.session.intra_op.allow_spinning", "the option `allow-spinning`"),
@@ -17,7 +17,7 @@ const SHARED: [(&str, &str); 4] = [
 ///
 /// # Panics
 ///
-/// If this does not hold.
+/// If a check fails.
 pub(crate) fn are_refused(entry: abi::Entry, device: &str, own: &[(&str, &str)]) {
     // SAFETY: this is the backend's own entry point, opened once.
     let backend = unsafe { Backend::open(entry) }.expect("a backend");
@@ -30,7 +30,7 @@ pub(crate) fn are_refused(entry: abi::Entry, device: &str, own: &[(&str, &str)])
         assert_eq!(error.code, ErrorCode::InvalidArgument, "{error}");
         assert_eq!(error.message, format!("`{option}` is set by {by}"));
     }
-    // Others pass, and what is wanting is the next thing: the hardware, the runtime, or the model.
+    // Other names pass, and the error is about the next missing thing: the hardware, the runtime, or the model.
     let others = [("provider.other", "1"), ("session.disable_prepacking", "1")];
     let code = load(&others).code;
     assert!(matches!(code, ErrorCode::NotFound | ErrorCode::RuntimeMissing), "{code}");

@@ -1,11 +1,11 @@
-//! Axes: from values to pixels, and the values worth a line and a number.
+//! Axes: conversion of values to pixels, and the values with a grid line and a number.
 
 use maud::{Markup, html};
 use report_common::{Scale, significant};
 
 use super::{Plot, px};
 
-/// From values to pixels.
+/// An axis, which converts values to pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Axis {
     logarithmic: bool,
@@ -16,11 +16,11 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Returns a logarithmic axis around values, with a little room at either end. Values that are
-    /// not above zero have no place on it and must have been left out.
+    /// Returns a logarithmic axis around values, with some room at both ends. The caller leaves out values that are
+    /// not above zero.
     pub(crate) fn logarithmic(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
         let (low, high) = bounds(values);
-        // At least a fifth between the ends, so that equal values are not blown up.
+        // The ends differ by at least a fifth, so that nearly equal values are not magnified.
         let room = ((high / low).powf(0.06)).max(1.1);
         Self { logarithmic: true, low: low / room, high: high * room, from, to }
     }
@@ -119,8 +119,8 @@ fn tick_label(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns the coarsest steps that give at least four lines: decades; 1 and 3; 1, 2 and 5; all
-/// digits; and if the axis spans less than that, even steps.
+/// Returns the coarsest steps with at least four lines: decades; 1 and 3; 1, 2 and 5; all digits; or even steps if
+/// the axis spans less.
 fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     const STEPS: [&[f64]; 3] = [&[1.0], &[1.0, 3.0], &[1.0, 2.0, 5.0]];
     for digits in STEPS {
@@ -139,7 +139,7 @@ fn logarithmic_ticks(low: f64, high: f64) -> Vec<f64> {
     linear_ticks(low, high)
 }
 
-/// Multiples of 1, 2, 2.5 or 5 times a power of ten: some three to seven of them.
+/// Returns multiples of 1, 2, 2.5 or 5 times a power of ten, about three to seven of them.
 fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low) / 6.0;
     let power = 10_f64.powf(rough.log10().floor());

@@ -1,9 +1,9 @@
 /*!
 Latency and throughput against batch size, side by side.
 
-The batch axis is logarithmic to base 2, as batch sizes are. Latency is that of single-stream
-queries, p50 and p99 with their intervals; throughput that of offline and of single-stream. A series
-is everything that differs only in batch and scenario.
+The batch axis is logarithmic to base 2, like typical batch sizes. Latency shows single-stream queries, p50 and p99
+with their intervals; throughput shows offline and single-stream. A series contains the cases that differ only in
+batch and scenario.
 */
 
 use maud::{Markup, html};
@@ -16,7 +16,7 @@ const WIDTH: f64 = 500.0;
 const HEIGHT: f64 = 360.0;
 const PLOT: Plot = Plot { left: 64.0, right: 490.0, top: 28.0, bottom: 310.0 };
 
-/// Finished cases that differ in batch and scenario only.
+/// Finished cases that differ only in batch and scenario.
 #[derive(Debug, Clone)]
 pub(crate) struct Series<'a> {
     pub(crate) name: String,
@@ -41,7 +41,7 @@ struct Point {
     interval: Option<(f64, f64)>,
 }
 
-/// Metric, scenario, name, whether it is the lesser of the two.
+/// Metric, scenario, name, and whether it is the less important one.
 type Kind = (&'static str, Scenario, &'static str, bool);
 
 const LATENCY: [Kind; 2] = [

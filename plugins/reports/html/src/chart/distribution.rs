@@ -1,9 +1,9 @@
 /*!
-Distribution of latencies: latency over the share of queries that took at most that long.
+Distribution of latencies: latency over the share of queries that took at most this long.
 
 The horizontal axis is stretched towards the tail, so 99 % is as far from 90 % as 99.9 % from
-99 %: users wait for the tail, and an ordinary cumulative curve hides it in its last
-pixels. The curve ends where the sample ends, at one query of all.
+99 %: users wait for the tail, and an ordinary cumulative curve hides it in its last pixels. The curve ends with the
+sample, at its last query.
 */
 
 use maud::{Markup, html};
@@ -16,7 +16,7 @@ const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 400.0;
 const PLOT: Plot = Plot { left: 64.0, right: 690.0, top: 28.0, bottom: 350.0 };
 
-/// Percentiles that are marked, with the metric that states them.
+/// Marked percentiles, with the metrics that state them.
 const MARKED: [(f64, &str, &str); 4] = [
     (0.5, "latency.p50", "p50"),
     (0.9, "latency.p90", "p90"),

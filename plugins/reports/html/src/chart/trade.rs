@@ -1,7 +1,7 @@
 /*!
-Throughput over p99 latency, a point for each configuration: what is gained by waiting longer.
+Throughput over p99 latency, a point for each configuration: the gain from longer waiting.
 
-Up and to the left is better. The dotted line joins the configurations that no other beats in both.
+Up and to the left is better. The dotted line joins the configurations that no other one beats in both.
 */
 
 use maud::{Markup, html};
@@ -17,11 +17,11 @@ const PLOT: Plot = Plot { left: 72.0, right: 900.0, top: 28.0, bottom: 370.0 };
 /// A configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Point {
-    /// Name of the point in the chart; the legend has the rest.
+    /// Name of the point in the chart; the legend has the other coordinates.
     pub(crate) label: String,
     /// Its full name.
     pub(crate) name: String,
-    /// Which colour and shape.
+    /// Index of its colour and shape.
     pub(crate) series: usize,
     /// p99 latency in nanoseconds.
     pub(crate) latency: f64,
@@ -69,7 +69,7 @@ pub(crate) fn trade(title: &str, series: &[String], points: &[Point]) -> Option<
     })
 }
 
-/// Positions of the points that no other beats in both, by rising latency.
+/// Returns the positions of the points that no other one beats in both, by rising latency.
 fn front(points: &[Point]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by(|one, other| {
@@ -85,7 +85,7 @@ fn front(points: &[Point]) -> Vec<usize> {
     order
 }
 
-/// Places of the labels that have room: above their point, or below it, those on the front first.
+/// Returns the places of the labels that fit: above or below their point, beginning with those on the front.
 fn labelled(
     points: &[Point],
     front: &[usize],

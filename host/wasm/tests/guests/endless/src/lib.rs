@@ -1,4 +1,4 @@
-//! Never says what it is.
+//! Never returns its description.
 
 use std::hint::black_box;
 

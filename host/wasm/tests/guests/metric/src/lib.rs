@@ -1,4 +1,4 @@
-//! Does what a metric must not do, on request.
+//! Breaks the rules for metrics, on request.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -115,7 +115,7 @@ fn in_unit(value: f64, unit: &str) -> Measurement {
     Measurement::new("hostile-metric.v", Ok(value), unit, Direction::Lower)
 }
 
-/// Says what it was given, in the sum of each column.
+/// Returns the sum of each column that it got.
 fn echo(case: &Case, columns: &Columns) -> Vec<Measurement> {
     let mut all = vec![
         value("attributes", case.attributes.len() as f64)
@@ -143,7 +143,7 @@ fn echo(case: &Case, columns: &Columns) -> Vec<Measurement> {
     all
 }
 
-/// Says what columns there are that are not numbers.
+/// Returns the columns that are not numbers.
 fn others(columns: &Columns) -> Vec<Measurement> {
     let texts = columns.beginning("output.").map(|(name, column)| {
         let text = match &column.data {

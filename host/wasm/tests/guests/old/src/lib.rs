@@ -1,5 +1,5 @@
-//! A metric that uses only the SDK of `tare:plugin@0.1.0`: it is built against the WIT
-//! file of that version, which lies beside it and does not change.
+//! A metric that uses only the SDK of `tare:plugin@0.1.0`: it is built against the WIT file of that version, which is
+//! beside it and does not change.
 
 wit_bindgen::generate!({ path: "wit", world: "metric-plugin" });
 

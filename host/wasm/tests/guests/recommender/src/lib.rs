@@ -1,4 +1,4 @@
-//! Does what a recommender must not do, on request.
+//! Breaks the rules for recommenders, on request.
 
 use plugin_guest::{Description, Error, Recommendation, Recommender, Views};
 use serde::Deserialize;

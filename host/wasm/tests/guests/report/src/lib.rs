@@ -1,4 +1,4 @@
-//! Does what a report must not do, on request.
+//! Breaks the rules for reports, on request.
 
 use plugin_guest::{Description, Error, Output, Report, Views};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Does what a metric over a run must not do, on request.
+//! Breaks the rules for metrics over a run, on request.
 
 use plugin_guest::{Description, Direction, Error, Gap, Measurement, RunMetric, View, Views};
 use serde::Deserialize;
