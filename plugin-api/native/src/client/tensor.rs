@@ -283,7 +283,9 @@ pub(super) fn read(
     if dtype.is_text() {
         return Err(wrong_type("it has texts, not numbers"));
     }
-    let mut bytes = vec![0_u8; byte_count(dtype, &shape).expect("checked by describe")];
+    let count = byte_count(dtype, &shape).expect("checked by describe");
+    can_be_allocated::<u8>(count, &shape)?;
+    let mut bytes = vec![0_u8; count];
     let view = raw_view(dtype, &shape, bytes.as_mut_ptr().cast());
     let mut args = abi::TensorReadArgs {
         struct_size: size_of::<abi::TensorReadArgs>(),
@@ -304,6 +306,7 @@ pub(super) fn read_texts(
         return Err(wrong_type("it has numbers, not texts"));
     }
     let count = element_count(&shape).expect("checked by describe");
+    can_be_allocated::<abi::String>(count, &shape)?;
     let mut elements = vec![abi::String::EMPTY; count];
     let view = raw_view(dtype, &shape, elements.as_mut_ptr().cast());
     let mut args = abi::TensorReadArgs {
@@ -318,6 +321,18 @@ pub(super) fn read_texts(
             .map_err(|detail| Error::contract("tensor_read", detail))
     });
     Ok(TextData { texts: texts.collect::<Result<_>>()?, shape })
+}
+
+/// Returns an error if there is no memory for a tensor's elements: its shape is the backend's word, and allocating too much
+/// would end the process.
+fn can_be_allocated<T>(count: usize, shape: &[i64]) -> Result<()> {
+    Vec::<T>::new().try_reserve_exact(count).map_err(|_| {
+        let bytes = count.saturating_mul(size_of::<T>());
+        let message =
+            format!("a tensor of shape {shape:?} takes {bytes} bytes, which cannot be allocated");
+        let (call, code, details) = ("tensor_read", ErrorCode::OutOfMemory, String::new());
+        Error { call, code, message, details }
+    })
 }
 
 /// Limit of a text in bytes.
