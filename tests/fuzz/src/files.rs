@@ -25,21 +25,26 @@ fn file(folder: &TempDir, name: &str, data: &[u8]) -> PathBuf {
     path
 }
 
-/// Reads everything that `host results show` reads from a run folder, packed by [`crate::pack`].
-pub(crate) fn run_folder(data: &[u8]) {
+/// Unpacks a run folder, packed by [`crate::pack`], and reads its journal and the columns of its cases.
+fn journal(data: &[u8]) -> Option<(TempDir, RunFolder)> {
     let folder = folder();
     unpack(data, folder.path()).expect("temporary files");
-    let Ok(run) = RunFolder::open(folder.path()) else { return };
+    let run = RunFolder::open(folder.path()).ok()?;
     let _ = run.finished();
     if let Ok(plan) = run.plan() {
         plan.take_while(Result::is_ok).for_each(drop);
     }
     let _ = run.results();
     let _ = run.recommendations();
-    let Ok(records) = run.records() else { return };
-    for record in records.map_while(Result::ok) {
+    for record in run.records().ok()?.map_while(Result::ok) {
         let _ = run.columns(&record, host_record::column::ALL);
     }
+    Some((folder, run))
+}
+
+/// Reads everything that `host results show` and reports read from a run folder.
+pub(crate) fn run_folder(data: &[u8]) {
+    let Some((_folder, run)) = journal(data) else { return };
     let Ok(views) = RunViews::open(&run) else { return };
     for name in views.names() {
         let _ = views.read(&name);
@@ -54,7 +59,7 @@ pub(crate) fn samples(data: &[u8]) {
     packed.push(SAMPLES);
     packed.extend_from_slice(&u32::try_from(data.len()).unwrap_or(0).to_le_bytes()[..3]);
     packed.extend_from_slice(data);
-    run_folder(&packed);
+    let _ = journal(&packed);
 }
 
 /// Unpacks a wheel of a locked package.

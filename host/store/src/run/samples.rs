@@ -34,7 +34,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::reader::ColumnReader;
-use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
@@ -386,7 +386,9 @@ impl SampleReader {
 
     /// As [`SampleReader::open`], for an open file.
     pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
+        let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
         let file = SerializedFileReader::new(file).map_err(StoreError::parquet(path))?;
+        check_places(file.metadata(), bytes).map_err(StoreError::parquet(path))?;
         let (mut measured, mut warm_up, mut rows) = (Vec::new(), Vec::new(), 0);
         for (index, group) in file.metadata().row_groups().iter().enumerate() {
             let phase = group_phase(group).ok_or_else(|| {
@@ -469,8 +471,9 @@ impl SampleReader {
         let nullable = schema.column(index).max_def_level() > 0;
         let mut levels = Vec::new();
         let rows = groups.iter().map(|group| self.file.metadata().row_group(*group).num_rows());
+        let rows = rows.fold(0_i64, i64::saturating_add);
         let mut values: Vec<i64> =
-            Vec::with_capacity(usize::try_from(rows.sum::<i64>()).unwrap_or(0));
+            Vec::with_capacity(usize::try_from(rows).unwrap_or(0).min(MOST_RESERVED));
         for group in groups {
             let group = self.file.get_row_group(*group)?;
             let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(index)?
@@ -494,6 +497,35 @@ impl SampleReader {
         // Parquet keeps unsigned numbers as signed ones with the same bits. The memory is reused.
         Ok(values.into_iter().map(i64::cast_unsigned).collect())
     }
+}
+
+/// Most values for which memory is reserved before they are read: the number of rows is the file's word.
+const MOST_RESERVED: usize = 1 << 24;
+
+/// Checks that row counts are possible and that every column's pages lie within the file, which the library takes for
+/// granted.
+fn check_places(metadata: &ParquetMetaData, bytes: u64) -> parquet::errors::Result<()> {
+    let wrong = |group: usize, what: &str| {
+        parquet::errors::ParquetError::General(format!("row group {group} {what}"))
+    };
+    let mut rows = 0_i64;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        let sum = Some(group.num_rows()).filter(|rows| *rows >= 0);
+        let sum = sum.and_then(|more| rows.checked_add(more));
+        rows = sum.ok_or_else(|| wrong(index, "has an impossible number of rows"))?;
+        let is_inside = group.columns().iter().all(|column| {
+            let start =
+                column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+            let start = u64::try_from(start).ok();
+            let end = start.zip(u64::try_from(column.compressed_size()).ok());
+            let end = end.and_then(|(start, length)| start.checked_add(length));
+            end.is_some_and(|end| end <= bytes)
+        });
+        if !is_inside {
+            return Err(wrong(index, "lies outside the file"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the one phase of a row group.
