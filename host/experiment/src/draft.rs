@@ -70,6 +70,12 @@ pub struct Planned {
 }
 
 impl Draft {
+    /// Returns the folder that the manifest's paths are relative to.
+    #[must_use]
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
     /// Reads a manifest's file.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! The programs that take part in a run: this one, and the worker.
+//! What a run records of its origin: the programs that take part, which are this one and the worker, and the commit of the
+//! user's repository.
 
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
@@ -8,23 +9,29 @@ use host_store::Program;
 
 use crate::settings::Settings;
 
-/// Programs whose files are being hashed, which takes a tenth of a second, in parallel with other
-/// work.
-pub(crate) struct Hashing(JoinHandle<Vec<Program>>);
+/// Hashing of programs and asking `git`, which take up to a tenth of a second each, in parallel with other work.
+pub(crate) struct Origin {
+    programs: JoinHandle<Vec<Program>>,
+    commit: JoinHandle<Option<String>>,
+}
 
-impl Hashing {
-    /// Starts to read the programs' versions.
-    pub(crate) fn start(settings: &Settings) -> Self {
+impl Origin {
+    /// Starts to read the programs, and the commit of the repository around `folder`.
+    pub(crate) fn start(settings: &Settings, folder: &Path) -> Self {
         let host = std::env::current_exe().ok();
         let name = host.as_deref().and_then(Path::file_stem);
         let name = name.map_or_else(|| "host".into(), |name| name.to_string_lossy().into_owned());
         let programs = [(name, host), ("host-worker".into(), settings.worker())];
-        Self(thread::spawn(move || programs.into_iter().filter_map(program).collect()))
+        let folder = folder.to_owned();
+        Self {
+            programs: thread::spawn(move || programs.into_iter().filter_map(program).collect()),
+            commit: thread::spawn(move || host_machine::git_commit(&folder)),
+        }
     }
 
-    /// Waits for the end.
-    pub(crate) fn finish(self) -> Vec<Program> {
-        self.0.join().unwrap_or_default()
+    /// Waits for the end. Returns the programs and the commit.
+    pub(crate) fn finish(self) -> (Vec<Program>, Option<String>) {
+        (self.programs.join().unwrap_or_default(), self.commit.join().unwrap_or_default())
     }
 }
 

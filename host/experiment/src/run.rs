@@ -28,7 +28,7 @@ use crate::draft::{Checked, Draft, Manifest};
 use crate::error::{Change, Error, Result};
 use crate::guests::{Guest, Guests};
 use crate::observer::{Notice, Observer, OfCases, Progress};
-use crate::programs::Hashing;
+use crate::programs::Origin;
 use crate::recompute::tell;
 use crate::reports::{self, GuestFailure, Reports, WrittenReport};
 use crate::results::{import, indexed, record_result, results_of};
@@ -166,12 +166,14 @@ fn begin(
     settings: &Settings,
     observer: &mut dyn Observer,
 ) -> Result<StartedRun> {
-    let programs = Hashing::start(settings);
+    let origin = Origin::start(settings, draft.base());
     let checked = draft.check(settings, observer)?;
     if checked.manifest.base.to_str().is_none() {
         return Err(Error::FolderName { path: checked.manifest.base });
     }
-    let (manifest, ready) = prepare(checked, options, settings, observer)?;
+    let (manifest, mut ready) = prepare(checked, options, settings, observer)?;
+    let (programs, commit) = origin.finish();
+    ready.executor.commit = commit.clone();
     let results = ResultsFolder::new(settings.results(manifest.results()));
     observer.notice(Notice::Planned(&ready.plan));
     let writer = RunFolder::create(
@@ -183,8 +185,8 @@ fn begin(
             manifest_path: manifest.path.clone(),
             manifest_text: manifest.text.clone(),
             plugins: ready.plugins.clone(),
-            programs: programs.finish(),
-            environment: host_machine::environment(Some(&manifest.base)),
+            programs,
+            environment: host_machine::environment(commit),
         },
     )?;
     if let Err(error) = write_plan(&writer, &ready.plan) {
@@ -227,7 +229,8 @@ fn continue_run(
     let original = folder.header().manifest_path.clone();
     let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
     let checked = draft.check(settings, observer)?;
-    let (_, ready) = prepare(checked, options, settings, observer)?;
+    let (manifest, mut ready) = prepare(checked, options, settings, observer)?;
+    ready.executor.commit = host_machine::git_commit(&manifest.base);
     refuse_changes(folder, &ready)?;
     for lost in writer.forget_lost_references()? {
         observer.notice(Notice::LostReference(&lost));
@@ -275,8 +278,7 @@ fn prepare(
             error => error,
         })?;
     }
-    let mut executor = executor(settings, files.local_paths(&backends))?;
-    executor.repository = Some(manifest.base.clone());
+    let executor = executor(settings, files.local_paths(&backends))?;
     let Described { facts, failures } =
         describe_backends(&backends, &executor, &settings.interrupt);
     if settings.interrupt.is_interrupted() {

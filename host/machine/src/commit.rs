@@ -68,10 +68,10 @@ mod tests {
         let commit = git_commit(path).expect("a commit");
         assert!(commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit()));
         std::fs::write(path.join("file"), "two").expect("writing a file");
-        assert_eq!(environment(Some(path)).git_dirty, Some(true));
+        assert_eq!(environment(git_commit(path)).git_dirty, Some(true));
         assert_eq!(git_commit(path), Some(format!("{commit}-dirty")));
         git(path, &["checkout", "--quiet", "file"]);
-        let clean = environment(Some(path));
+        let clean = environment(git_commit(path));
         assert_eq!((clean.git_commit, clean.git_dirty), (Some(commit), Some(false)));
     }
 }

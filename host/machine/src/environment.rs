@@ -1,21 +1,12 @@
 //! The description of the machine that is recorded with every case.
 
-use std::path::Path;
-
 use host_record::{Environment, list_of_processors};
 
-use crate::{Machine, git_commit, process};
+use crate::{Machine, process};
 
-/// Returns the current facts about this machine. `repository` is a folder of the user's; if it is in a git
-/// repository, its commit is recorded.
+/// Returns the current facts about this machine, with the commit of the user's repository ([`git_commit`](crate::git_commit)).
 #[must_use]
-pub fn environment(repository: Option<&Path>) -> Environment {
-    with_commit(repository.and_then(git_commit))
-}
-
-/// Returns the current facts about this machine, with a commit of the user's repository that was read before.
-#[must_use]
-pub fn with_commit(commit: Option<String>) -> Environment {
+pub fn environment(commit: Option<String>) -> Environment {
     let machine = Machine::this();
     let nodes = machine.memory_nodes().into_iter();
     Environment {

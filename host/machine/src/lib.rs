@@ -23,7 +23,7 @@ pub mod process;
 mod system;
 
 pub use commit::git_commit;
-pub use environment::{environment, name, with_commit};
+pub use environment::{environment, name};
 pub use machine::Machine;
 pub use system::{
     Activity, EnergyCounter, MachineActivity, Memory, NoEnergy, Place, Power, ProcessMemory,

@@ -21,15 +21,13 @@ pub struct LocalExecutor {
     pub worker: PathBuf,
     /// Time limit without a sign of progress for describing a plugin.
     pub describe_timeout: Duration,
-    /// A folder of the user's, whose git commit is recorded with each case.
-    pub repository: Option<PathBuf>,
+    /// The commit of the user's repository, recorded with each case.
+    pub commit: Option<String>,
     /// A folder for outputs of references, created when needed. Without it, no case can be checked.
     pub references: Option<PathBuf>,
     /// Finds the files and plugins that cases name.
     pub resolver: Arc<dyn Resolver>,
     known_references: References,
-    /// The repository's commit, once it was read.
-    commit: Option<Option<String>>,
 }
 
 /// Reason why a plugin could not be described.
@@ -46,18 +44,17 @@ impl LocalExecutor {
     /// Limit on the samples that are held back while the worker measures, in bytes.
     const HELD_LIMIT: usize = 64 << 20;
 
-    /// Creates an executor with this `host-worker`, a time-out of half a minute for describing, no repository
+    /// Creates an executor with this `host-worker`, a time-out of half a minute for describing, no commit
     /// and no folder for references.
     #[must_use]
     pub fn new(worker: impl Into<PathBuf>, resolver: Arc<dyn Resolver>) -> Self {
         Self {
             worker: worker.into(),
             describe_timeout: Duration::from_secs(30),
-            repository: None,
+            commit: None,
             references: None,
             resolver,
             known_references: References::default(),
-            commit: None,
         }
     }
 
@@ -187,10 +184,7 @@ impl Executor for LocalExecutor {
         events: &mut dyn Events,
         interrupt: &Interrupt,
     ) -> Result<Execution, RunError> {
-        let repository = self.repository.as_deref();
-        let commit =
-            self.commit.get_or_insert_with(|| repository.and_then(host_machine::git_commit));
-        let mut environment = host_machine::with_commit(commit.clone());
+        let mut environment = host_machine::environment(self.commit.clone());
         let found = find(&*self.resolver, case);
         if let Ok(Found { plugin, .. }) = &found {
             let variables = variables_of_worker(plugin.runtime.as_deref(), &plugin.variables);

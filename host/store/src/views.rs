@@ -14,9 +14,9 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Table, Views};
 
 use crate::database::{
-    COLUMNS_OF_MARKS, MIGRATIONS, cases_view, complete, confine, device_states_view, has_parquet,
-    import, in_memory, migrate, names_table, operators_view, parse, pattern_literal, samples_view,
-    table, user_query,
+    COLUMNS_OF_MARKS, bring_up_to_date, cases_view, confine, device_states_view, has_parquet,
+    import, in_memory, names_table, operators_view, parse, pattern_literal, samples_view, table,
+    user_query,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -69,8 +69,7 @@ impl RunViews {
         let mut folder = RunFolder::open(&path)?;
         folder.ended = ended;
         let mut connection = in_memory()?;
-        migrate(&mut connection, &path, MIGRATIONS)?;
-        complete(&mut connection, &path)?;
+        bring_up_to_date(&mut connection, &path)?;
         let inspection = folder.inspect()?;
         import(&mut connection, &folder, &inspection)?;
         let lost = inspection.lost;

@@ -201,6 +201,17 @@ pub(super) fn lacking(connection: &Connection) -> duckdb::Result<Vec<(String, &'
     Ok(lacks.map(|(name, sql_type, _)| (name, sql_type)).collect())
 }
 
+/// Returns the statement that creates the table in a new database.
+pub(super) fn table() -> String {
+    let required = ["run_id", "case_id"];
+    let column = |(name, sql_type, _): (String, &str, bool)| {
+        let constraint = if required.contains(&&*name) { " NOT NULL" } else { "" };
+        format!("{name} {sql_type}{constraint}")
+    };
+    let columns: Vec<String> = columns().into_iter().map(column).collect();
+    format!("CREATE TABLE {TABLE} ({})", columns.join(", "))
+}
+
 /// Adds the columns that the table lacks. Its runs are then imported again, since their folders may have values for
 /// these columns.
 pub(super) fn complete(connection: &mut Connection) -> duckdb::Result<()> {

@@ -20,7 +20,8 @@ pub(crate) use connection::{
     pattern_literal, table, user_query,
 };
 pub(crate) use import::import;
-pub(crate) use schema::{MIGRATIONS, complete, migrate};
+use schema::MIGRATIONS;
+pub(crate) use schema::bring_up_to_date;
 
 use connection::{connect, failed, located, write_ahead_log};
 
@@ -91,8 +92,7 @@ impl Database {
         patience: Duration,
     ) -> Result<Self, StoreError> {
         let mut connection = connect(&path, AccessMode::ReadWrite, patience)?;
-        migrate(&mut connection, &path, MIGRATIONS)?;
-        complete(&mut connection, &path)?;
+        bring_up_to_date(&mut connection, &path)?;
         // Relative names in views refer to this folder.
         let search = path_literal(results.path());
         connection

@@ -20,6 +20,9 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 3, sql: include_str!("v3.sql") },
 ];
 
+/// The schema that all migrations lead to.
+const FRESH: &str = include_str!("fresh.sql");
+
 /// Returns the version that migrations lead to.
 pub(crate) fn newest(migrations: &[Migration]) -> u32 {
     migrations.last().map_or(0, |migration| migration.version)
@@ -38,8 +41,35 @@ pub(crate) fn version(connection: &Connection, path: &Path) -> Result<u32, Store
     }
 }
 
+/// Brings a database to the newest version, whether it is new, of an earlier version or without some columns of cases.
+pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    if version(connection, path)? == 0 {
+        return create(connection, path);
+    }
+    migrate(connection, path, MIGRATIONS)?;
+    complete(connection, path)
+}
+
+/// Creates the schema in a new database.
+fn create(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let action = "create the database's schema";
+    let step = connection.transaction().map_err(failed(path, action))?;
+    let (host, now) = (env!("CARGO_PKG_VERSION"), jiff::Timestamp::now());
+    let versions = MIGRATIONS.iter().map(|Migration { version, .. }| {
+        format!("INSERT INTO schema_version VALUES ({version}, TIMESTAMP '{now:.3}', '{host}');")
+    });
+    let versions: String = versions.collect();
+    step.execute_batch(&format!("{VERSIONS}; {FRESH} {}; {versions}", super::cases::table()))
+        .and_then(|()| step.commit())
+        .map_err(failed(path, action))
+}
+
+/// The table of versions.
+const VERSIONS: &str = "CREATE TABLE IF NOT EXISTS schema_version \
+                        (version INTEGER NOT NULL, applied_at TIMESTAMP NOT NULL, host_version VARCHAR NOT NULL)";
+
 /// Migrates a database to the newest version, each step in its own transaction.
-pub(crate) fn migrate(
+pub(super) fn migrate(
     connection: &mut Connection,
     path: &Path,
     migrations: &[Migration],
@@ -55,25 +85,22 @@ pub(crate) fn migrate(
         let Migration { version, sql } = migration;
         let host = env!("CARGO_PKG_VERSION");
         let now = jiff::Timestamp::now();
-        step.execute_batch(
-            "CREATE TABLE IF NOT EXISTS schema_version \
-             (version INTEGER NOT NULL, applied_at TIMESTAMP NOT NULL, host_version VARCHAR NOT NULL)",
-        )
-        .and_then(|()| step.execute_batch(sql))
-        .and_then(|()| {
-            step.execute_batch(&format!(
-                "INSERT INTO schema_version VALUES \
-                 ({version}, TIMESTAMP '{now:.3}', '{host}')"
-            ))
-        })
-        .and_then(|()| step.commit())
-        .map_err(failed(path, action))?;
+        step.execute_batch(VERSIONS)
+            .and_then(|()| step.execute_batch(sql))
+            .and_then(|()| {
+                step.execute_batch(&format!(
+                    "INSERT INTO schema_version VALUES \
+                     ({version}, TIMESTAMP '{now:.3}', '{host}')"
+                ))
+            })
+            .and_then(|()| step.commit())
+            .map_err(failed(path, action))?;
     }
     Ok(())
 }
 
 /// Adds the columns of cases that a database lacks.
-pub(crate) fn complete(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+fn complete(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     super::cases::complete(connection)
         .map_err(failed(path, "bring the database's schema up to date"))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::schema::{Migration, newest};
+use super::schema::{Migration, bring_up_to_date, migrate, newest};
 use super::*;
 
 const V1: Migration = Migration { version: 1, sql: include_str!("v1.sql") };
@@ -29,6 +29,31 @@ fn released_migrations_are_as_they_were() {
     "#);
     let versions: Vec<u32> = MIGRATIONS.iter().map(|migration| migration.version).collect();
     assert_eq!(versions, (1..=newest(MIGRATIONS)).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_new_database_is_what_all_migrations_lead_to() {
+    let columns = |connection: &Connection| -> Vec<String> {
+        let sql = "SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) \
+                   FROM duckdb_columns() WHERE NOT internal ORDER BY ALL";
+        let mut statement = connection.prepare(sql).expect("a query");
+        let rows = statement.query_map([], |row| row.get(0)).expect("columns");
+        rows.collect::<duckdb::Result<_>>().expect("texts")
+    };
+    let versions = |connection: &Connection| -> i64 {
+        connection
+            .query_row("SELECT sum(version) FROM schema_version", [], |row| row.get(0))
+            .expect("versions")
+    };
+    let path = Path::new("memory");
+    let mut migrated = Connection::open_in_memory().expect("a database");
+    migrate(&mut migrated, path, MIGRATIONS).expect("all steps");
+    bring_up_to_date(&mut migrated, path).expect("columns of cases");
+    let mut new = Connection::open_in_memory().expect("a database");
+    bring_up_to_date(&mut new, path).expect("a schema");
+    assert_eq!(columns(&new), columns(&migrated));
+    assert_eq!(versions(&new), versions(&migrated));
+    assert!(columns(&new).len() > 100, "the columns of cases are there");
 }
 
 #[test]
