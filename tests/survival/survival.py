@@ -15,6 +15,7 @@ import ctypes
 import json
 import os
 import pathlib
+import platform
 import random
 import shutil
 import signal
@@ -363,6 +364,7 @@ def write(page, rows):
     text = (HERE / "head.md").read_text()
     for name, words, faults in rows:
         text += f"| {name} | {words or '–'} | {len(faults)} |\n"
+    text += f"\nMeasured on {os.cpu_count()} processors, {platform.system()} {platform.release()}, {time.strftime('%Y-%m-%d')}.\n"
     page.write_text(text)
 
 
