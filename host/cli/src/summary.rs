@@ -577,8 +577,9 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
         output.top1.map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
     });
     let allowed = column("allowed", false, &|(_, tolerance, _)| tolerance.to_string());
-    let short = rows.iter().map(|(_, Tolerance { absolute, relative, cosine }, _)| {
-        format!("{absolute:e} + {relative:e}, {cosine}")
+    let short = rows.iter().map(|(_, tolerance, _)| {
+        let Tolerance { absolute, of_scale, relative, cosine, .. } = tolerance;
+        format!("{:e} + {relative:e}, {cosine}", absolute.max(*of_scale))
     });
     columns.push(Column { short: Some(("allowed".into(), short.collect())), ..allowed });
     columns

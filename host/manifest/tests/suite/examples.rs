@@ -369,12 +369,13 @@ check = {{ {check} }}
     assert_eq!(path(Precision::Fp16), None);
 
     let given =
-        read(r#"reference = "fast", tolerance = { int8 = { absolute = 0.25, cosine = 0.9 } }"#);
+        read(r#"reference = "fast", tolerance = { int8 = { absolute = 0.25, cosine = 0.9, top1 = 1.0 } }"#);
     let given = given.expect("a manifest");
     assert_eq!(given.backends.len(), 1);
     let tolerances = given.check.expect("a check").tolerances;
     let int8 = tolerances[&Precision::Int8];
-    assert_eq!((int8.absolute, int8.relative, int8.cosine), (0.25, 0.5, 0.9));
+    assert_eq!((int8.absolute, int8.of_scale, int8.relative), (0.25, 1.0, 0.5));
+    assert_eq!((int8.cosine, int8.top1), (0.9, 1.0));
 
     let errors = read(r#"reference = "No_plugin", tolerance = { fp32 = { relative = -1.0 } }"#);
     let errors = errors.expect_err("a manifest").errors;

@@ -383,12 +383,23 @@ fn outputs_that_go_wrong_while_a_case_is_timed_fail_it() {
 }
 
 #[test]
+fn a_wrong_first_run_fails_even_if_all_later_runs_are_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = checked(&[("fault", "wrong"), ("fault-times", "1")]);
+    let (failure, ..) = failure(&keeping(&folder), case);
+    let Failure::Differs { difference, detail, .. } = failure else { panic!("{failure}") };
+    assert_eq!(difference, DifferenceKind::BeyondTolerance);
+    assert!(detail.starts_with("in the first run: output `output`: "), "{detail}");
+}
+
+#[test]
 fn outputs_that_are_not_the_references_fail_before_timing() {
     let folder = tempfile::tempdir().expect("a folder");
     for (options, expected) in [
         (&[("fault", "zeros")][..], DifferenceKind::Zeros),
         (&[("fault", "nan")], DifferenceKind::NotFinite),
-        (&[("fault", "stale")], DifferenceKind::Stale),
+        // The run before the first had no outputs.
+        (&[("fault", "stale"), ("fault-after", "1")], DifferenceKind::Stale),
         (&[("fault", "wrong")], DifferenceKind::BeyondTolerance),
     ] {
         let (failure, _, memory) = failure(&keeping(&folder), checked(options));

@@ -41,12 +41,17 @@ pub(super) fn check<'a>(
     let ((), first_run_ns) = context
         .timed(Phase::FirstRun, || target.run().map_err(failure::backend(Phase::FirstRun)))?;
     target.check_outputs().map_err(failure::backend(Phase::FirstRun))?;
+    let judge = parity::Case::of(case);
     let mut checked_outputs = None;
     if let (Some(check), Some(calls)) = (&case.check, compared) {
         context.connection.enter(Phase::Check)?;
         let expected = reference::expected(reference)?;
+        // Engines may tune or compile during the first run, and answer wrongly in that run alone.
+        let first = target.first_outputs(subject.model.info());
+        let first = first.map_err(failure::backend(Phase::Check))?;
+        parity::compare(check, judge, &expected[..1], &[first]).map_err(parity::of_first_run)?;
         let found = reference::answers(&subject.model, calls)?;
-        let parity = parity::compare(check, case.key.precision, &expected, &found)?;
+        let parity = parity::compare(check, judge, &expected, &found)?;
         checked_outputs = Some(CheckedOutputs { check, expected, parity });
     }
     Ok(Checked { subject, target, checked_outputs, first_run_ns })
@@ -68,7 +73,7 @@ impl CheckedOutputs<'_> {
         let calls = reference::calls(&subject.model, session, &batches)?;
         let found = reference::answers(&subject.model, calls)?;
         let compare = |expected: &[Outputs], found: &[Outputs]| -> Result<Parity, Failure> {
-            parity::compare(self.check, context.case.key.precision, expected, found)
+            parity::compare(self.check, parity::Case::of(context.case), expected, found)
                 .map_err(parity::after_measuring)
         };
         compare(&self.expected[..1], &[timed])?;

@@ -172,6 +172,8 @@ struct Plan {
     progress: Option<Progress>,
     /// Number of times that the phase still succeeds.
     remaining: Cell<u64>,
+    /// Number of times that it then goes wrong.
+    failing: Cell<u64>,
 }
 
 impl Plan {
@@ -180,6 +182,7 @@ impl Plan {
             "fault",
             "fault-phase",
             "fault-after",
+            "fault-times",
             "fault-milliseconds",
             "fault-microseconds",
             "fault-runs",
@@ -221,6 +224,7 @@ impl Plan {
             shapes: options.parse("fault-shapes")?.unwrap_or(Shapes::One),
             progress: offers(options).any(|offer| offer == "progress").then(|| progress.clone()),
             remaining: Cell::new(options.parse("fault-after")?.unwrap_or(0)),
+            failing: Cell::new(options.parse("fault-times")?.unwrap_or(u64::MAX)),
         };
         match plan.fault {
             Some(fault) if fault.is_of_runs() && plan.phase != Phase::Run => {
@@ -245,7 +249,11 @@ impl Plan {
     fn due(&self, phase: Phase) -> Option<Fault> {
         let fault = self.fault.filter(|_| phase == self.phase)?;
         match self.remaining.get() {
-            0 => Some(fault),
+            0 => {
+                let failing = self.failing.get();
+                self.failing.set(failing.saturating_sub(1));
+                (failing > 0).then_some(fault)
+            }
             left => {
                 self.remaining.set(left - 1);
                 None
@@ -766,12 +774,12 @@ impl FaultSession {
         if fault == Some(Fault::Write) {
             inputs[0].written.set(inputs[0].written.get() + 1);
         }
+        let mut before = std::mem::replace(&mut self.before, doubled.clone());
         let values = match fault {
             Some(Fault::Zeros) => vec![0.0; doubled.len()],
             Some(Fault::Wrong) => doubled.iter().map(|value| 1.1 * value).collect(),
             Some(Fault::Nan) => vec![f32::NAN; doubled.len()],
             Some(Fault::Stale) => {
-                let mut before = std::mem::replace(&mut self.before, doubled);
                 before.resize(input.values.len(), 0.0);
                 before
             }

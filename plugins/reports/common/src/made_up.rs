@@ -738,7 +738,13 @@ pub fn count_devices(tables: &mut Tables) {
 pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
     let parity = Parity {
         reference: "cpu 0.1.0 on cpu:0 in fp32".to_owned(),
-        tolerance: Tolerance { absolute: 0.01, relative: 0.02, cosine: 0.999 },
+        tolerance: Tolerance {
+            absolute: 0.0,
+            of_scale: 0.01,
+            relative: 0.02,
+            cosine: 0.999,
+            top1: 0.95,
+        },
         batches: 4,
         outputs: vec![OutputParity {
             name: "logits".to_owned(),
@@ -746,8 +752,11 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
             beyond: 0,
             max_absolute_error: Some(0.0034),
             max_relative_error: Some(0.0056),
+            scale: Some(0.61),
             cosine: Some(0.999_987),
+            correlation: Some(0.999_981),
             top1: Some(0.975),
+            same_class: None,
         }],
     };
     change_report(tables, case_index, |report| {

@@ -86,18 +86,19 @@ fn slowed(states: &DeviceStates) -> Option<Fact> {
 }
 
 /// The figures of a comparison, as headings of columns.
-pub const PARITY_HEADINGS: [&str; 4] =
-    ["max. absolute error", "max. relative error", "cosine", "top-1 the same"];
+pub const PARITY_HEADINGS: [&str; 5] =
+    ["max. absolute error", "max. relative error", "cosine", "correlation", "top-1 the same"];
 
 /// Returns the figures of how an output compared, in the order of [`PARITY_HEADINGS`]. A figure that does not
 /// apply is a dash.
 #[must_use]
-pub fn parity_figures(output: &OutputParity) -> [String; 4] {
+pub fn parity_figures(output: &OutputParity) -> [String; 5] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "—".to_owned());
     [
         or_dash(output.max_absolute_error.map(|error| format!("{error:.1e}"))),
         or_dash(output.max_relative_error.map(|error| format!("{error:.1e}"))),
         or_dash(output.cosine.map(|cosine| format!("{cosine:.6}"))),
+        or_dash(output.correlation.map(|correlation| format!("{correlation:.6}"))),
         or_dash(output.top1.map(|share| format!("{:.1} %", 100.0 * share))),
     ]
 }
@@ -165,18 +166,21 @@ mod tests {
 
     #[test]
     fn outputs_are_compared_with_all_figures() {
-        let output = |figures: [Option<f64>; 4]| OutputParity {
+        let output = |figures: [Option<f64>; 5]| OutputParity {
             name: "a".to_owned(),
             values: 40,
             beyond: 0,
             max_absolute_error: figures[0],
             max_relative_error: figures[1],
+            scale: None,
             cosine: figures[2],
-            top1: figures[3],
+            correlation: figures[3],
+            top1: figures[4],
+            same_class: None,
         };
-        let all = output([Some(0.00012), Some(0.0034), Some(0.9999995), Some(0.995)]);
-        assert_eq!(parity_figures(&all), ["1.2e-4", "3.4e-3", "1.000000", "99.5 %"]);
-        let one = output([Some(0.0), None, None, None]);
-        assert_eq!(parity_figures(&one), ["0.0e0", "—", "—", "—"]);
+        let all = output([Some(0.00012), Some(0.0034), Some(0.9999995), Some(0.98), Some(0.995)]);
+        assert_eq!(parity_figures(&all), ["1.2e-4", "3.4e-3", "1.000000", "0.980000", "99.5 %"]);
+        let one = output([Some(0.0), None, None, None, None]);
+        assert_eq!(parity_figures(&one), ["0.0e0", "—", "—", "—", "—"]);
     }
 }

@@ -258,7 +258,7 @@ fn parity(page: &mut Page, run: &Run, labels: &Labels) {
     let mut headings = vec!["case", "output", "compared with"];
     headings.extend(PARITY_HEADINGS);
     headings.push("allowed");
-    let numeric = [false, false, false, true, true, true, true, false];
+    let numeric = [false, false, false, true, true, true, true, true, false];
     let compared =
         run.cases.iter().filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?)));
     let rows: Vec<_> = compared
