@@ -471,6 +471,7 @@ fn document(case: &Case) -> Value {
             "unit": value.unit,
             "direction": value.direction,
             "interval": value.interval,
+            "prediction": value.prediction(),
             "attributes": value.attributes,
         });
         if let Err(gap) = &value.value {

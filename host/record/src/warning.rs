@@ -82,6 +82,72 @@ names! {
     }
 }
 
+impl WarningKind {
+    /// Returns whether a warning of this kind casts doubt on a metric: on its value, and not only on its precision,
+    /// which the interval states. A metric that the host does not know may be touched by any.
+    #[must_use]
+    pub fn touches(self, metric: &str) -> bool {
+        let plugin = metric.split('.').next().unwrap_or(metric);
+        match plugin {
+            "latency" | "throughput" | "energy" | "stability" | "startup" | "scaling" => self.is_of_time(),
+            "memory" => self.is_of_memory(),
+            "accuracy" => self.is_of_outputs(),
+            _ => true,
+        }
+    }
+
+    fn is_of_time(self) -> bool {
+        match self {
+            Self::Invalid
+            | Self::Simulated
+            | Self::FewSamples
+            | Self::OverheadVisible
+            | Self::ClockTooCoarse
+            | Self::NoSteadyState
+            | Self::Drift
+            | Self::WarmingUp
+            | Self::SlowedDown
+            | Self::Bimodal
+            | Self::Stalls
+            | Self::ReturnedEarly
+            | Self::Impossible
+            | Self::FellBack
+            | Self::OutputWritten
+            | Self::MachineBusy
+            | Self::Oversubscribed
+            | Self::Preempted
+            | Self::ClockSlow
+            | Self::Throttled
+            | Self::FrequencyChanged
+            | Self::PageFaults
+            | Self::NotAsAsked
+            | Self::FileLost => true,
+            Self::WideInterval
+            | Self::LimitUndecided
+            | Self::NotANumber
+            | Self::ProcessesLeft
+            | Self::DeviceNotSampled
+            | Self::OutputsNotCollected => false,
+        }
+    }
+
+    fn is_of_memory(self) -> bool {
+        use WarningKind as Kind;
+        matches!(
+            self,
+            Kind::Invalid | Kind::Simulated | Kind::FellBack | Kind::ProcessesLeft | Kind::NotAsAsked | Kind::Impossible
+        )
+    }
+
+    fn is_of_outputs(self) -> bool {
+        use WarningKind as Kind;
+        matches!(
+            self,
+            Kind::NotANumber | Kind::FellBack | Kind::NotAsAsked | Kind::OutputsNotCollected | Kind::FileLost
+        )
+    }
+}
+
 /// A warning about one process of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -10,8 +10,7 @@ sends samples: power is over that time, and energy per sample includes it.
 Packages include their cores and graphics, so nothing is counted twice. Memory is outside the packages on
 servers and inside on some other machines, so the two are not added up.
 
-With several processes the energies are those of the first one, divided by its samples alone: the host keeps
-no others for a metric to read. The attribute `process` says so.
+With several processes the figures are means of theirs, with intervals over the processes.
 */
 
 use plugin_guest::{
@@ -46,9 +45,12 @@ impl Metric for Energy {
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
-        let first = columns.first_process();
+        if let Some(processes) = columns.processes() {
+            let of_each = processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
+            let of_each = of_each.collect::<Result<_, _>>()?;
+            return Ok(Measurement::all_over_processes(of_each, case.confidence()));
+        }
         let samples = columns.unsigned(ITEMS).and_then(|items| {
-            let items = first.map_or(items, |first| first.part(items));
             match items.iter().map(|&count| u128::from(count)).sum::<u128>() {
                 0 => Err(Gap::not_measured("no sample was measured")),
                 samples => Ok(samples as f64),
@@ -70,11 +72,7 @@ impl Metric for Energy {
             let power = counted.map(|(joules, seconds)| joules / seconds);
             let measurement = |what: &str, value, unit, direction| {
                 let name = format!("energy.{name}-{what}");
-                let found = Measurement::new(name, value, unit, direction).with_attribute("of", of);
-                match first {
-                    Some(first) => first.mark(found),
-                    None => found,
-                }
+                Measurement::new(name, value, unit, direction).with_attribute("of", of)
             };
             measurements.push(measurement("per-sample", for_each, "J", Direction::Lower));
             measurements.push(measurement("power", power, "W", Direction::Neutral));
@@ -149,17 +147,20 @@ mod tests {
     }
 
     #[test]
-    fn the_first_processs_energy_is_shared_by_its_own_samples() {
+    fn each_processs_energy_is_shared_by_its_own_samples() {
         let columns = vec![
-            column("package-energy", ColumnData::Double(vec![100.0])),
-            column(TIME, ColumnData::Double(vec![4.0])),
+            column("package-energy", ColumnData::Double(vec![100.0, 104.0])),
+            column(TIME, ColumnData::Double(vec![4.0, 4.0])),
             column(ITEMS, ColumnData::Unsigned(vec![8, 8, 4, 8, 8, 4])),
             column(PROCESS, ColumnData::Unsigned(vec![0, 0, 0, 1, 1, 1])),
         ];
         let found = Energy::compute(&Case::default(), &columns.into(), NoOptions {});
         let found = found.expect("values");
-        assert_eq!((&found[0].value, &found[1].value), (&Ok(5.0), &Ok(25.0)));
-        assert!(found.iter().all(|one| one.attributes["process"] == "first of 2"));
+        assert_eq!((&found[0].value, &found[1].value), (&Ok(5.1), &Ok(25.5)));
+        assert_eq!(found[0].attributes["process-values"], "5 5.2");
+        // t(0.975; 1) = 12.706, times half the distance.
+        let (low, high) = found[0].interval.expect("an interval");
+        assert!((low - 3.829).abs() < 1e-3 && (high - 6.371).abs() < 1e-3, "{low} {high}");
     }
 
     #[test]

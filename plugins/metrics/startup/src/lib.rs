@@ -3,16 +3,16 @@ Times from opening a plugin to its first answer.
 
 Each step is timed once, in a process that has run nothing before: opening the library, loading and
 preparing (optimising, compiling) the model, and running one batch. Making inputs and starting the process
-are not included. A single timing has no interval.
-
-With `processes = N` in the manifest these are the times of the first process, because the host keeps no
-others for a metric to read; the attribute `process` says so. Several runs show how they vary between
-processes.
+are not included. A single timing has no interval. With `processes = N` in the manifest the times are means over
+the processes, with intervals over them.
 
 `startup.first-to-steady` is the ratio of the first inference to the median of the steady ones: it shows
 compiling, allocating and filling caches that the backend postpones until the first run. It is stated if a
 query is one inference that runs alone, in `single-stream` and in `closed-loop` with one client, and if
-latencies have become steady. Both are the first process's.
+latencies have become steady.
+
+If the model's file is hashed just before it is loaded, its pages are in memory, and loading does not wait for the
+disk. The attribute `pages` of `startup.load` says whether they were `warm`, or `dropped` on request.
 */
 
 use std::sync::LazyLock;
@@ -51,6 +51,11 @@ impl Metric for Startup {
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        if let Some(processes) = columns.processes() {
+            let of_each = processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
+            let of_each = of_each.collect::<Result<_, _>>()?;
+            return Ok(Measurement::all_over_processes(of_each, case.confidence()));
+        }
         let steps: Vec<_> = Quantity::stated_by("startup")
             .map(|(metric, quantity)| (metric, one(columns, quantity.id)))
             .collect();
@@ -66,9 +71,6 @@ impl Metric for Startup {
             measurement("startup.first-to-steady", ratio, "1")
                 .with_attribute("definition", "first inference / median of the steady latencies"),
         );
-        if let Some(first) = columns.first_process() {
-            all = all.into_iter().map(|one| first.mark(one)).collect();
-        }
         Ok(all)
     }
 }
@@ -114,7 +116,6 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
         None => return Err(Gap::unsupported("the case names no scenario")),
     }
     let latencies = columns.unsigned(LATENCY)?;
-    let latencies = columns.first_process().map_or(latencies, |first| first.part(latencies));
     let latencies = thinned(latencies, MOST);
     let steady = steady_state(&latencies, STEADY_STATE_TOLERANCE).map_err(|_| {
         Gap::not_measured(format!(
@@ -193,19 +194,23 @@ mod tests {
     }
 
     #[test]
-    fn of_several_processes_the_first_is_stated_and_named() {
-        let single = || [("scenario".to_owned(), "single-stream".to_owned())].into();
-        let alone = measurements(single(), &columns());
-        assert!(alone.iter().all(|one| !one.attributes.contains_key("process")));
-        // Another process is faster, which is nothing to hold this one's first inference against.
+    fn processes_are_averaged_with_an_interval() {
+        // Another process is faster, and its first inference is held against its own latencies.
         let mut several = columns();
-        several[4].1.extend([500_000; 1000]);
-        several.push((PROCESS, [vec![0; 500], vec![1; 600], vec![2; 400]].concat()));
-        let found = measurements(single(), &several);
-        assert!(found.iter().all(|one| one.attributes["process"] == "first of 3"));
-        let values =
-            |all: &[Measurement]| -> Vec<_> { all.iter().map(|one| one.value.clone()).collect() };
-        assert_eq!(values(&found), values(&alone));
+        for (name, values) in &mut several {
+            match *name {
+                LATENCY => values.extend(latencies().iter().map(|latency| latency / 2)),
+                _ => values.push(values[0] / 2),
+            }
+        }
+        several.push((PROCESS, [vec![0; 500], vec![1; 500]].concat()));
+        let single = [("scenario".to_owned(), "single-stream".to_owned())].into();
+        let found = measurements(single, &several);
+        let of = |name: &str| found.iter().find(|one| one.metric == name).expect("a figure");
+        assert_eq!(of("startup.load").value, Ok(15_000.0));
+        assert_eq!(of("startup.load").attributes["process-values"], "20000 10000");
+        let ratio = of("startup.first-to-steady").value.clone().expect("a ratio");
+        assert!((ratio - 4.0).abs() < 1e-3, "{ratio}");
     }
 
     #[test]

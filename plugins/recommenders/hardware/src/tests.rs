@@ -1,5 +1,6 @@
 //! The advice on made-up runs, word for word, and the laws that it keeps.
 
+use host_statistics::{Random, normal_quantile};
 use plugin_guest::{Cell, Recommendation, Recommender};
 use proptest::prelude::*;
 use report_common::Scenario;
@@ -24,6 +25,23 @@ fn three(figures: [(f64, (f64, f64), f64); 3]) -> Tables {
         made_up::set_value(&mut tables, offline, "throughput.samples", Some(throughput), None);
         for case in [single, offline] {
             made_up::set_value(&mut tables, case, "memory.peak", Some(4e7), None);
+        }
+    }
+    tables
+}
+
+/// Returns the same run of three processes, which differ by a thousandth.
+fn several(tables: &Tables) -> Tables {
+    let mut tables = tables.clone();
+    for case in SINGLE_STREAM.into_iter().chain(OFFLINE) {
+        for metric in ["latency.p99", "throughput.samples", "memory.peak"] {
+            let id = Cell::Text(made_up::case_id(case));
+            let of = |row: &&Vec<Cell>| row[0] == id && row[1] == Cell::Text(metric.to_owned());
+            let found = tables["results"].rows.iter().find(of).map(|row| row[2].clone());
+            if let Some(Cell::Real(value)) = found {
+                let values = [0.999, 1.0, 1.001].map(|factor| factor * value);
+                made_up::set_processes(&mut tables, case, metric, &values);
+            }
         }
     }
     tables
@@ -529,7 +547,7 @@ fn a_title_says_how_many_could_be_compared_and_were_disturbed() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     let title = |disturbed: &[u64], has_third: bool| {
-        let mut tables = tables.clone();
+        let mut tables = several(&tables);
         for case in disturbed {
             let drift = Doubt::Drift { from_ns: 1e6, to_ns: 1.2e6, scatter_ns: 1e4 };
             made_up::warn(&mut tables, *case, drift);
@@ -676,4 +694,136 @@ fn a_processors_energy_counts_where_that_is_what_there_is() {
         ),
         "{said}"
     );
+}
+
+/// Two backends of one device class, each measured in a single-stream of three processes.
+fn backends(count: usize) -> Tables {
+    const NAMES: [&str; 6] = ["cpu", "gpu", "a", "b", "c", "d"];
+    let shape = Shape {
+        backends: &NAMES[..count],
+        precisions: &[Precision::Fp32],
+        batches: &[1],
+        scenarios: &[Scenario::SingleStream],
+        troubled: false,
+        ..COMPARISON
+    };
+    let mut tables = made_up::tables(&shape);
+    for view in ["latency_quantiles", "latency_histogram", "warnings"] {
+        tables.get_mut(view).expect("a view").rows.clear();
+    }
+    tables
+}
+
+/// Returns whether a run has a winner that is called certain, if the processes of each backend are drawn around these
+/// levels.
+fn is_certain(tables: &mut Tables, levels: &[f64], seed: u64) -> bool {
+    let mut random = Random::from_seed(seed);
+    for (case, level) in (0..).zip(levels) {
+        for metric in ["latency.p99", "throughput.samples"] {
+            let mut one = || level * (0.02 * normal_quantile(random.uniform())).exp();
+            let values = [1e6, 1e6, 1e6].map(|scale| scale * one());
+            made_up::set_processes(tables, case, metric, &values);
+        }
+    }
+    let options = Options { considered: Vec::new(), ..Options::default() };
+    let advice = advice(tables, options);
+    advice.iter().any(|it| it.attributes["kind"] == "choice" && it.attributes["certain"] == "yes")
+}
+
+/// One backend under several ids: whoever wins has won by chance.
+#[test]
+fn of_equal_backends_a_winner_is_seldom_certain() {
+    const ROUNDS: u64 = 500;
+    for count in [2, 4] {
+        let mut tables = backends(count);
+        let certain = (0..ROUNDS).filter(|seed| is_certain(&mut tables, &[1.0; 4][..count], *seed));
+        let certain = certain.count();
+        // 5 % of 500, and three standard deviations.
+        assert!(certain <= 25 + 15, "{count}: {certain} of {ROUNDS}");
+    }
+    // A real difference is found.
+    let mut tables = backends(2);
+    let found = (0..ROUNDS / 10).filter(|seed| is_certain(&mut tables, &[1.0, 2.0], *seed)).count();
+    assert!(found as u64 >= ROUNDS / 10 - 2, "{found}");
+}
+
+#[test]
+fn figures_of_one_process_are_never_certain() {
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    let certain = |tables: &Tables| {
+        let advice = advice(tables, at_most("latency.p99", "5ms"));
+        (advice[0].attributes["certain"].clone(), advice[0].title.clone())
+    };
+    let (verdict, title) = certain(&tables);
+    assert_eq!(verdict, "no");
+    assert!(title.ends_with("(not certain: no figures of several processes)"), "{title}");
+    let of_several = several(&tables);
+    assert_eq!(certain(&of_several).0, "yes");
+    // One side does not suffice.
+    let mut one_side = of_several;
+    made_up::set_value(&mut one_side, 0, "throughput.samples", Some(6_400.0), None);
+    let id = Cell::Text(made_up::case_id(0));
+    for row in &mut one_side.get_mut("results").expect("a view").rows {
+        if row[0] == id && row[1] == Cell::Text("throughput.samples".to_owned()) {
+            row[9] = Cell::Text("{}".to_owned());
+        }
+    }
+    assert_eq!(certain(&one_side).0, "no");
+}
+
+#[test]
+fn every_warning_about_a_compared_figure_takes_the_certainty() {
+    let tables = several(&three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]));
+    let certain = |doubt: Option<Doubt>| {
+        let mut tables = tables.clone();
+        if let Some(doubt) = doubt {
+            made_up::warn(&mut tables, SINGLE_STREAM[0], doubt);
+        }
+        advice(&tables, at_most("latency.p99", "5ms"))[0].attributes["certain"] == "yes"
+    };
+    assert!(certain(None));
+    let touching = [
+        Doubt::SlowedDown {
+            fast_from_query: 0,
+            slow_from_query: 10,
+            queries: 20,
+            from_ns: 1.0,
+            to_ns: 2.0,
+        },
+        Doubt::Bimodal { fast_ratio: 0.7, fast_ns: 1, slow_ns: 2 },
+    ];
+    for doubt in touching {
+        assert!(!certain(Some(doubt.clone())), "{doubt:?}");
+    }
+    assert!(certain(Some(Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 })));
+}
+
+/// The mean of the processes keeps the limit, and its interval does; the next process may not.
+#[test]
+fn a_limit_is_held_against_where_another_process_will_lie() {
+    let mut tables = several(&three([
+        (4.0, (3.9, 4.1), 8_000.0),
+        (9.0, (8.9, 9.1), 11_000.0),
+        (9.4, (9.2, 9.6), 13_000.0),
+    ]));
+    let id = Cell::Text(made_up::case_id(0));
+    for row in &mut tables.get_mut("results").expect("a view").rows {
+        if row[0] == id && row[1] == Cell::Text("latency.p99".to_owned()) {
+            let attributes = r#"{"process-values": "3800000 4000000 4200000",
+                "prediction-low": "2700000", "prediction-high": "5300000"}"#;
+            (row[5], row[6]) = (Cell::Real(3.5e6), Cell::Real(4.5e6));
+            row[9] = Cell::Text(attributes.to_owned());
+        }
+    }
+    let said = text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]);
+    assert!(said.contains("(not certain: another process may miss p99 ≤ 5 ms"), "{said}");
+    assert!(said.contains("with 95 % another process has a p99 latency between 2.70 ms and 5.30 ms"), "{said}");
 }

@@ -809,6 +809,21 @@ pub fn set_value(
     }
 }
 
+/// Sets a metric's value of each process of a case, given by its place in the plan; the value is their mean.
+pub fn set_processes(tables: &mut Tables, case_index: u64, metric: &str, values: &[f64]) {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    set_value(tables, case_index, metric, Some(mean), None);
+    let written: Vec<_> = values.iter().map(f64::to_string).collect();
+    let attributes = serde_json::json!({ "process-values": written.join(" ") });
+    let id = text(&case_id(case_index));
+    let Some(table) = tables.get_mut("results") else { return };
+    for row in &mut table.rows {
+        if row[0] == id && row[1] == text(metric) {
+            row[9] = text(&attributes.to_string());
+        }
+    }
+}
+
 /// Returns the id of a made-up case, given by its place in the plan.
 #[must_use]
 pub fn case_id(case_index: u64) -> String {
