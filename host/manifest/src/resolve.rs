@@ -837,6 +837,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         pin,
         nice,
         device_sampling,
+        cold_cache,
     } = table;
     if let Some(period) = device_sampling
         && !(SHORTEST_SAMPLING_NS..=LONGEST_SAMPLING_NS).contains(&period.get_ref().0)
@@ -952,6 +953,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         pin: value(pin)?,
         nice: value(nice).map(|Nice(value)| value),
         device_sampling_ns: value(device_sampling).map(|Nanoseconds(period)| period),
+        cold_cache: value(cold_cache)?,
     })
 }
 

@@ -10,7 +10,9 @@ one unlucky measurement from deciding, and the result from being too high:
 - A rejected rate stays rejected: the result lies below every such rate. When the bracket is narrow enough,
   its lower bound is probed again, and so is the highest rate of the range. A bound that fails is rejected,
   and the search goes on below it.
-- The result is measured for as long as the case is ([`confirm`]), and lowered if it fails.
+- The result is measured several times for as long as the case is ([`hold`]), and lowered until not only these
+  measurements stayed within the limit, but the next one will as well, with a stated confidence. A rate at the border
+  stays within the limit in half of its measurements: one that passed says little.
 - A probe whose load generator was late does not count, unless the target was too slow in any case. It is
   repeated, and the search ends if it is late three times.
 - The number of probes is bounded. A search that runs out of them is inconclusive, and returns its last
@@ -21,6 +23,8 @@ one unlucky measurement from deciding, and the result from being too high:
 
 LoadGen under MLPerf's rules does the same: a binary search for a candidate, which is then measured five
 times, and lowered a little if one of these fails.
+
+The search itself says nothing about the shape of the curve: whoever records the probes can fit them.
 */
 
 use host_record::Rate;
@@ -114,9 +118,17 @@ const GROWTH: f64 = 2.0;
 /// Number of late probes at a rate that end the search.
 const LATE: u32 = 3;
 
-/// Greatest number of times that the result is lowered, and the factor.
-const BACK_OFFS: u32 = 5;
+/// Factor by which a rate that failed a whole measurement is lowered, and the most that it is lowered at once.
 const BACK_OFF: f64 = 0.97;
+const FURTHEST: f64 = 0.85;
+
+/// Least number of whole measurements, as in LoadGen, and the greatest.
+const FEWEST: usize = 5;
+const MOST: usize = 12;
+
+/// Bounds of the growth of the latency with the rate, in logarithms: below, a lower rate would not help; above, the
+/// curve is a cliff, where each step back is small.
+const GROWTHS: std::ops::RangeInclusive<f64> = 0.5..=20.0;
 
 /// Searches for the highest rate whose latency stays within the limit. Calls `measure` for each probe.
 ///
@@ -183,42 +195,83 @@ pub fn find_max_rate<E>(
     }
 }
 
-/// Measures the rate that was found, and lowers it by 3 % up to five times if it fails: short probes are
-/// lenient at the border. `measure` must take as long as the case is measured, and apply the requirements
-/// of the verdict on the case ([`KeepUp::is_kept_up`](crate::KeepUp::is_kept_up)).
+/// A rate that holds: the next measurement at it will stay within the limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Held {
+    /// The rate.
+    pub rate: Rate,
+    /// Number of measurements as long as the case that say so, at this rate and at others near it.
+    pub measurements: u32,
+    /// Latency that the next one stays below with the bound's confidence, in nanoseconds.
+    pub bound_ns: u64,
+}
+
+/// Measures the rate that was found, as long as the case is measured, and lowers it until it holds.
+///
+/// `growth` is how the latency grows with the rate near the border, in logarithms: 3 if 1 % more queries make it 3 %
+/// longer. With it, measurements at other rates count for this one. `bound` returns what the next of several values,
+/// here logarithms of latencies, stays below with the wanted confidence. `measure` must apply the requirements of the
+/// verdict on the case ([`KeepUp::is_kept_up`](crate::KeepUp::is_kept_up)).
+///
+/// A rate is lowered by 3 % if it fails. Once there are five measurements it is lowered to where the bound meets the
+/// limit, and measured again. It holds if the bound there is within the limit and its last measurement is.
 ///
 /// # Errors
 ///
 /// The first error of `measure`.
-pub fn confirm<E>(
+pub fn hold<E>(
     bracket: Bracket,
     limit_ns: u64,
+    growth: f64,
+    bound: impl Fn(&[f64]) -> Option<f64>,
     mut measure: impl FnMut(Rate) -> Result<ProbeResult, E>,
-) -> Result<MaxRate, E> {
+) -> Result<(MaxRate, Option<Held>), E> {
     let Bracket { accepted: Some(mut rate), mut rejected } = bracket else {
-        return Ok(MaxRate::Inconclusive(bracket));
+        return Ok((MaxRate::Inconclusive(bracket), None));
     };
-    let (mut lowered, mut late) = (0, 0);
-    while lowered <= BACK_OFFS {
-        match measure(rate)? {
-            ProbeResult::Latency(latency_ns) if latency_ns <= limit_ns => {
-                return Ok(MaxRate::Found(Bracket { accepted: Some(rate), rejected }));
-            }
+    let growth = growth.clamp(*GROWTHS.start(), *GROWTHS.end());
+    let limit = (limit_ns as f64).ln();
+    // Logarithms of rates and latencies.
+    let mut measured: Vec<(f64, f64)> = Vec::new();
+    let mut late = 0;
+    for _ in 0..MOST {
+        let latency_ns = match measure(rate)? {
+            ProbeResult::Latency(latency_ns) => Some(latency_ns),
+            ProbeResult::CouldNotKeepUp => None,
             ProbeResult::GeneratorLate => {
                 late += 1;
                 if late == LATE {
-                    return Ok(MaxRate::GeneratorLate(Bracket { accepted: None, rejected }));
+                    let bracket = Bracket { accepted: None, rejected };
+                    return Ok((MaxRate::GeneratorLate(bracket), None));
                 }
+                continue;
             }
-            ProbeResult::Latency(_) | ProbeResult::CouldNotKeepUp => {
-                rejected = Some(rate);
-                let Ok(lower) = Rate::per_second(rate.get() * BACK_OFF) else { break };
-                (rate, late) = (lower, 0);
-                lowered += 1;
-            }
+        };
+        measured.extend(latency_ns.map(|latency| (rate.get().ln(), (latency.max(1) as f64).ln())));
+        let passed = latency_ns.is_some_and(|latency| latency <= limit_ns);
+        let mut lower = 1.0;
+        if !passed {
+            rejected = Some(rejected.map_or(rate, |known| known.min(rate)));
+            lower = BACK_OFF;
         }
+        if measured.len() >= FEWEST {
+            let here = rate.get().ln();
+            let as_here: Vec<f64> =
+                measured.iter().map(|(at, latency)| latency - growth * (at - here)).collect();
+            let Some(found) = bound(&as_here) else { continue };
+            if passed && found <= limit {
+                let measurements = measured.len() as u32;
+                let held = Held { rate, measurements, bound_ns: found.exp() as u64 };
+                let bracket = Bracket { accepted: Some(rate), rejected };
+                return Ok((MaxRate::Found(bracket), Some(held)));
+            }
+            // To where the bound meets the limit.
+            lower = lower.min(((limit - found) / growth).exp()).clamp(FURTHEST, 1.0);
+        }
+        let Ok(next) = Rate::per_second(rate.get() * lower) else { break };
+        rate = next;
     }
-    Ok(MaxRate::Inconclusive(Bracket { accepted: None, rejected }))
+    Ok((MaxRate::Inconclusive(Bracket { accepted: None, rejected }), None))
 }
 
 /// Lower bound of the bracket.

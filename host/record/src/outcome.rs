@@ -374,7 +374,7 @@ impl CaseRecord {
 
     /// Returns a record of each of its processes alone, in order; of a case that did not finish, the record itself.
     #[must_use]
-    pub fn processes(&self) -> Vec<Self> {
+    pub fn each_process(&self) -> Vec<Self> {
         if self.further.is_empty() {
             return vec![self.clone()];
         }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_state::SlowedBy;
 use crate::gap::Gap;
-use crate::load::{Breach, SteadyClass};
+use crate::load::{Breach, SteadyClass, TimedCall};
 use crate::names::names;
 use crate::numbered::{in_process, is_first};
 use crate::placement::ProviderShare;
@@ -289,6 +289,9 @@ pub enum Doubt {
     },
     /// `run` returned before the work was done.
     ReturnedEarly {
+        /// The call.
+        #[serde(default)]
+        call: TimedCall,
         /// Shortest run.
         run_ns: u64,
         /// Shortest time from its return until its output was read.
@@ -857,10 +860,11 @@ impl fmt::Display for Doubt {
                 }
                 write!(formatter, " ({} of the total time)", percent(*time_ratio))
             }
-            Self::ReturnedEarly { run_ns, output_ns, copy_ns } => write!(
+            Self::ReturnedEarly { call, run_ns, output_ns, copy_ns } => write!(
                 formatter,
-                "a run returned after {}, but its output was ready {} later ({} of that to read it): latencies \
+                "{} after {}, but its output was ready {} later ({} of that to read it): latencies \
                  miss part of the work",
+                call.returned(),
                 time(*run_ns as f64),
                 time(*output_ns as f64),
                 time(*copy_ns as f64)
@@ -1208,7 +1212,7 @@ mod tests {
                 "1 query in 5.6 took 10.1 ms instead of 1.02 ms (31 % of the total time)",
             ),
             (
-                Doubt::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
+                Doubt::ReturnedEarly { call: TimedCall::Run, run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
                 "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
                  latencies miss part of the work",
             ),
@@ -1418,8 +1422,13 @@ mod tests {
                 "runs returned within 90 µs, but the device needs at least 4 ms: they do not wait for the device",
             ),
             (
-                Breach::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
-                "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
+                Breach::ReturnedEarly {
+                    call: TimedCall::Synchronise,
+                    run_ns: 900,
+                    output_ns: 2_000_000,
+                    copy_ns: 3000,
+                },
+                "enqueued runs were said to be done after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
                  latencies miss part of the work",
             ),
             (

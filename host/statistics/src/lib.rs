@@ -91,6 +91,7 @@ mod comparison;
 mod distribution;
 mod early_stopping;
 mod interval;
+mod isotonic;
 mod mann_whitney;
 mod moments;
 mod outliers;
@@ -109,11 +110,12 @@ pub use bootstrap::{
     percentile_interval, processes_interval, student_interval,
 };
 pub use comparison::{
-    Ratio, false_discovery_rates, prediction_interval, ratio, student_probability,
+    Ratio, false_discovery_rates, prediction_bound, prediction_interval, ratio, student_probability,
 };
 pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_quantile};
 pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};
 pub use interval::{Interval, SizedEstimate, correlated_estimates, mean_interval, sized_estimates};
+pub use isotonic::isotonic;
 pub use mann_whitney::{MannWhitney, MannWhitneyMethod, least_probability, mann_whitney};
 pub use moments::{Moments, Value, median, median_absolute_deviation, moments};
 pub use outliers::{OutlierClass, Outliers, TukeyFences, deviation_outliers, tukey_outliers};

@@ -1,5 +1,7 @@
 //! Several targets of one model, for clients and servers on threads of their own.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use host_machine::process;
 use host_measure::SystemClock;
 use host_record::{CaseSpec, ErrorCode, Failure, Phase};
@@ -15,7 +17,15 @@ pub(crate) struct Lanes<'a> {
     model: ModelOnThreads<'a>,
     case: &'a CaseSpec,
     shapes: Vec<Vec<i64>>,
-    batches: Vec<Vec<TensorData>>,
+    inputs: Mutex<Inputs>,
+}
+
+/// The elements of all batches, as long as a lane still needs them: they are not part of the case's memory.
+#[derive(Debug)]
+struct Inputs {
+    batches: Arc<Vec<Vec<TensorData>>>,
+    /// Lanes that have not taken them.
+    lanes: u32,
 }
 
 impl<'a> Lanes<'a> {
@@ -38,8 +48,20 @@ impl<'a> Lanes<'a> {
         })?;
         let shapes = examples.shapes();
         let batches = (0..examples.resident_batches()).map(|index| examples.batch(index));
-        let batches = batches.collect::<Result<_, _>>()?;
-        Ok(Self { model, case, shapes, batches })
+        let batches: Vec<_> = batches.collect::<Result<_, _>>()?;
+        let lanes = case.key.clients.unwrap_or(1);
+        let inputs = Mutex::new(Inputs { batches: Arc::new(batches), lanes });
+        Ok(Self { model, case, shapes, inputs })
+    }
+
+    /// Returns the inputs, and keeps none after the last lane's.
+    fn take(&self) -> Arc<Vec<Vec<TensorData>>> {
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        inputs.lanes = inputs.lanes.saturating_sub(1);
+        match inputs.lanes {
+            0 => std::mem::take(&mut inputs.batches),
+            _ => Arc::clone(&inputs.batches),
+        }
     }
 
     /// Makes a lane's target, on the calling thread. Each begins with another input.
@@ -52,12 +74,14 @@ impl<'a> Lanes<'a> {
         process::prefer_fast_processors();
         let model = self.model.here();
         let session = model.prepare(self.case.key.precision.name(), &self.shapes)?;
-        let count = self.batches.len();
+        let batches = self.take();
+        let count = batches.len();
         let calls = (0..count).map(|index| {
-            let batch = &self.batches[(index + lane as usize) % count];
+            let batch = &batches[(index + lane as usize) % count];
             session.call(tensors(model, batch)?)
         });
         let calls = calls.collect::<Result<_, _>>()?;
+        drop(batches);
         let mut target = BackendTarget::new(session, calls);
         // The one-time work of a first run must not be in a latency.
         target.first_run()?;

@@ -55,11 +55,11 @@ impl Column {
             ColumnData::Boolean(values) => values.len(),
             ColumnData::Text(values) => values.len(),
         };
-        values / self.width.max(1) as usize
+        values / self.width.max(1)
     }
 
     fn part(&self, start: usize, end: usize) -> Self {
-        let range = start * self.width as usize..end * self.width as usize;
+        let range = start * self.width..end * self.width;
         let data = match &self.data {
             ColumnData::Unsigned(values) => ColumnData::Unsigned(values[range].to_vec()),
             ColumnData::Signed(values) => ColumnData::Signed(values[range].to_vec()),
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::Direction;
 
-    fn column(name: &str, width: u64, data: ColumnData) -> Column {
+    fn column(name: &str, width: usize, data: ColumnData) -> Column {
         Column { name: name.into(), unit: "1".into(), width, data }
     }
 

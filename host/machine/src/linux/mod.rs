@@ -223,6 +223,11 @@ impl System for Files {
         kibibytes(&self.text("proc/self/status")?, "VmHWM")
     }
 
+    fn forget_peak_memory(&self) -> bool {
+        // proc_pid_clear_refs(5): "5" resets the peak resident set size.
+        self.write("proc/self/clear_refs", "5").is_ok()
+    }
+
     fn proportional_memory(&self) -> Option<u64> {
         kibibytes(&self.text("proc/self/smaps_rollup")?, "Pss")
     }

@@ -4,7 +4,7 @@ use host_record::{CaseRecord, ColumnData, Quantity, Source};
 
 /// Returns a quantity as a column of a row for each process; `None` if a process has no value.
 pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnData> {
-    let processes = record.processes();
+    let processes = record.each_process();
     Some(match quantity.source {
         Source::Whole(of) => ColumnData::U64(
             processes.iter().map(|one| of(one)?.ok()).collect::<Option<_>>()?,
@@ -17,7 +17,7 @@ pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnD
 
 /// Returns why columns are missing, if known: `missing.NAME`, and the reason.
 pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(String, String)> {
-    let processes = record.processes();
+    let processes = record.each_process();
     let reason = |name: &str| {
         let quantity = Quantity::named(name)?;
         processes.iter().find_map(|process| quantity.of(process)?.err())

@@ -72,6 +72,7 @@ choices! {
         Write = "write",
         Slow = "slow",
         Lie = "lie",
+        LieTogether = "lie-together",
         Drift = "drift",
         WarmUp = "warm-up",
         Bimodal = "bimodal",
@@ -91,8 +92,8 @@ impl Fault {
     }
 
     fn takes_time(self) -> bool {
-        use Fault::{Bimodal, Drift, Lie, Slow, Stall, Throttle, WarmUp};
-        matches!(self, Slow | Lie | Drift | WarmUp | Bimodal | Throttle | Stall)
+        use Fault::{Bimodal, Drift, Lie, LieTogether, Slow, Stall, Throttle, WarmUp};
+        matches!(self, Slow | Lie | LieTogether | Drift | WarmUp | Bimodal | Throttle | Stall)
     }
 
     /// Returns the factor by which run `index` of `runs` (`fault-runs`) is slower than usual.
@@ -667,6 +668,7 @@ impl Tensor for FaultTensor {
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()> {
         self.plan.misbehave(Phase::Read)?;
         wait_until(self.ready_at);
+        wait_until(self.ready_at);
         match self.written.get() {
             0 => self.elements.read(into),
             _ => {
@@ -756,7 +758,12 @@ impl Session for FaultSession {
     }
 
     fn synchronise(&mut self) -> Result<()> {
-        wait_until(self.busy_until);
+        // At most so many runs are left, as in a queue of the driver.
+        let left = match self.plan.fault {
+            Some(Fault::LieTogether) => self.plan.time * QUEUE,
+            _ => Duration::ZERO,
+        };
+        wait_until(self.busy_until.checked_sub(left).unwrap_or(self.busy_until));
         Ok(())
     }
 }

@@ -12,7 +12,8 @@ query is one inference that runs alone, in `single-stream` and in `closed-loop` 
 latencies have become steady.
 
 If the model's file is hashed just before it is loaded, its pages are in memory, and loading does not wait for the
-disk. The attribute `pages` of `startup.load` says whether they were `warm`, or `dropped` on request.
+disk. The attribute `pages` of `startup.load` says whether they were `warm`, or `cold` because the manifest asks for
+`cold-cache`; `partly warm` in between.
 */
 
 use std::sync::LazyLock;
@@ -26,11 +27,12 @@ use plugin_guest::{
 const FIRST: &str = "first-run-time";
 const LATENCY: &str = "latency";
 const PROCESS: &str = "process";
+const CACHED: &str = "model-cached";
 
 /// The columns that are read: those of the quantities that this metric states, and two more.
 static COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let stated = Quantity::stated_by("startup").map(|(_, quantity)| quantity.id);
-    stated.chain([LATENCY, PROCESS]).collect()
+    stated.chain([LATENCY, PROCESS, CACHED]).collect()
 });
 
 /// Number of latencies of a longer series that are examined.
@@ -63,6 +65,16 @@ impl Metric for Startup {
         let ratio = one(columns, FIRST).and_then(|first| Ok(first / steady_median(case, columns)?));
         let mut all: Vec<Measurement> =
             steps.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
+        let pages = columns.double(CACHED).ok().and_then(|parts| parts.first()).map(|part| match part {
+            0.99.. => "warm",
+            ..0.01 => "cold",
+            _ => "partly warm",
+        });
+        if let (Some(pages), Some(load)) =
+            (pages, all.iter_mut().find(|one| one.metric == "startup.load"))
+        {
+            load.attributes.insert("pages".to_owned(), pages.to_owned());
+        }
         all.push(
             measurement("startup.total", total, "ns")
                 .with_attribute("definition", "open + load + prepare + first inference"),
@@ -211,6 +223,23 @@ mod tests {
         assert_eq!(of("startup.load").attributes["process-values"], "20000 10000");
         let ratio = of("startup.first-to-steady").value.clone().expect("a ratio");
         assert!((ratio - 4.0).abs() < 1e-3, "{ratio}");
+    }
+
+    #[test]
+    fn a_load_says_whether_the_models_pages_were_in_memory() {
+        let pages = |part: f64| {
+            let cached = Column {
+                name: CACHED.into(),
+                unit: "1".into(),
+                width: 1,
+                data: ColumnData::Double(vec![part]),
+            };
+            let found = Startup::compute(&Case::default(), &vec![cached].into(), NoOptions {});
+            let found = found.expect("gaps");
+            let load = found.into_iter().find(|one| one.metric == "startup.load");
+            load.expect("it is listed").attributes["pages"].clone()
+        };
+        assert_eq!([1.0, 0.5, 0.0].map(pages), ["warm", "partly warm", "cold"]);
     }
 
     #[test]

@@ -282,7 +282,7 @@ fn what_is_invalid_is_not_recommended() {
         made_up::change_report(tables, case_index, |report| {
             let breach = Breach::OverLimit { over_queries: 9, queries: 10, allowed_queries: 1 };
             let reasons = vec![breach.into()];
-            report.verdict = Some(Verdict { rules: None, reasons, early_stopping: None });
+            report.verdict = Some(Verdict { rules: None, reasons, early_stopping: None, departures: Vec::new() });
         });
     };
     let tables = three([

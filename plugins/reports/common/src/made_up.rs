@@ -9,10 +9,10 @@ plugin: the feature `made-up` is asked for by tests and examples only.
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Doubt, Failure,
-    FileId, Gap, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
+    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance, Doubt,
+    Failure, FileId, Gap, HeldRate, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
     OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
-    RECORD_VERSION, Rate, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings,
+    RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings,
     Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
 use plugin_guest::{Cell, Recommendation, Table};
@@ -605,7 +605,7 @@ fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
         used: [("engine", "made-up 1.0"), ("threads", "1")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
-        verdict: Some(Verdict { rules: None, reasons: Vec::new(), early_stopping: None }),
+        verdict: Some(Verdict { rules: None, reasons: Vec::new(), early_stopping: None, departures: Vec::new() }),
         conditions: Conditions {
             worker_version: Some("0.1.0".to_owned()),
             scheduling: Some(Scheduling {
@@ -673,6 +673,13 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
         rejected: Some(rejected),
         probes: vec![probe, failed],
         rates: vec![accepted, least],
+        held: Some(HeldRate { measurements: 6, bound_ns: 4_800_000, confidence: 0.99 }),
+        curve: Some(RateCurve {
+            border: Some(rejected),
+            half: Some(least),
+            bound_by: Some(RateBound::Latency),
+            shape: Some(CurveShape::Slope),
+        }),
     };
     let pace = |asked, offered, achieved| {
         Some(Pace {

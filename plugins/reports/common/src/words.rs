@@ -1,8 +1,10 @@
 //! Text for the nouns of a record.
 
 use host_record::{
-    Conditions, DeviceStates, OutputParity, Placement, Quantity, RateSearch, Scheduling, Source,
+    Conditions, DeviceStates, HeldRate, OutputParity, Placement, Quantity, RateCurve, RateSearch,
+    Scheduling, Source, Verdict,
 };
+use host_statistics::{Interval, student_interval};
 
 use crate::humanise;
 
@@ -32,8 +34,45 @@ pub(crate) fn search(search: &RateSearch) -> String {
     if search.rates.len() > 1 {
         let rates: Vec<_> = search.rates.iter().map(|rate| humanise(rate.get(), "1/s")).collect();
         written.push_str(&format!("; the processes found {}", rates.join(", ")));
+        let each: Vec<[f64; 1]> = search.rates.iter().map(|rate| [rate.get()]).collect();
+        let each: Vec<&[f64]> = each.iter().map(|rate| &rate[..]).collect();
+        if let Ok(Interval { value, low, high }) = student_interval(&each, |rate| rate[0], 0.95) {
+            let [value, low, high] = [value, low, high].map(|rate| humanise(rate, "1/s"));
+            written.push_str(&format!(", in the mean {value} (95 %: {low} to {high})"));
+        }
+    }
+    if let Some(HeldRate { measurements, bound_ns, confidence }) = &search.held {
+        let bound = humanise(*bound_ns as f64, "ns");
+        let percent = 100.0 * confidence;
+        written.push_str(&format!(
+            "; by {measurements} measurements the next one stays below {bound} with {percent:.0} %"
+        ));
+    }
+    if let Some(RateCurve { border, bound_by, shape, .. }) = &search.curve {
+        let parts = [
+            bound_by.map(|by| format!("bound by the {by}")),
+            border.map(|rate| format!("the limit is reached at {}", humanise(rate.get(), "1/s"))),
+            shape.map(|shape| format!("a {shape}")),
+        ];
+        for part in parts.into_iter().flatten() {
+            written.push_str("; ");
+            written.push_str(&part);
+        }
     }
     written
+}
+
+/// Returns what public rules make of a result, and in what the measurement differs from them.
+pub(crate) fn rules(verdict: &Verdict) -> Vec<(String, String)> {
+    let Some(rules) = verdict.rules else { return Vec::new() };
+    let estimate = verdict.early_stopping.and_then(|found| found.estimate_ns);
+    let estimate = estimate.map(|estimate| {
+        (format!("result by {rules}"), format!("{} (early stopping)", humanise(estimate as f64, "ns")))
+    });
+    let departures: Vec<_> = verdict.departures.iter().map(|one| one.text()).collect();
+    let differs = (!departures.is_empty())
+        .then(|| (format!("differs from {rules}"), departures.join("; ")));
+    estimate.into_iter().chain(differs).collect()
 }
 
 /// Returns the conditions of a case that are not numbers.
