@@ -10,9 +10,9 @@ one unlucky measurement from deciding, and the result from being too high:
 - A rejected rate stays rejected: the result lies below every such rate. When the bracket is narrow enough,
   its lower bound is probed again, and so is the highest rate of the range. A bound that fails is rejected,
   and the search goes on below it.
-- The result is measured several times for as long as the case is ([`hold`]), and lowered until not only these
-  measurements stayed within the limit, but the next one will as well, with a stated confidence. A rate at the border
-  stays within the limit in half of its measurements: one that passed says little.
+- The result is measured several times for as long as the case is ([`hold`]), and lowered until these measurements show
+  with a stated confidence that the latency stays within the limit. A rate at the border stays within it in half of its
+  measurements: one that passed says little.
 - A probe whose load generator was late does not count, unless the target was too slow in any case. It is
   repeated, and the search ends if it is late three times.
 - The number of probes is bounded. A search that runs out of them is inconclusive, and returns its last
@@ -118,9 +118,10 @@ const GROWTH: f64 = 2.0;
 /// Number of late probes at a rate that end the search.
 const LATE: u32 = 3;
 
-/// Factor by which a rate that failed a whole measurement is lowered, and the most that it is lowered at once.
+/// Factor by which a rate is lowered that could not be kept up, and the most and the least that one is lowered at once.
 const BACK_OFF: f64 = 0.97;
 const FURTHEST: f64 = 0.85;
+const LEAST: f64 = 0.998;
 
 /// Least number of whole measurements, as in LoadGen, and the greatest.
 const FEWEST: usize = 5;
@@ -195,26 +196,46 @@ pub fn find_max_rate<E>(
     }
 }
 
-/// A rate that holds: the next measurement at it will stay within the limit.
+/// A rate that holds: measurements show that the latency stays within the limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Held {
     /// The rate.
     pub rate: Rate,
     /// Number of measurements as long as the case that say so, at this rate and at others near it.
     pub measurements: u32,
-    /// Latency that the next one stays below with the bound's confidence, in nanoseconds.
+    /// Their latency at this rate, in nanoseconds: the geometric mean.
+    pub latency_ns: u64,
+    /// Bound of the latency, in nanoseconds.
     pub bound_ns: u64,
 }
 
-/// Measures the rate that was found, as long as the case is measured, and lowers it until it holds.
+impl Held {
+    /// Returns whether one more measurement of this rate, with those that were made, is within the limit: by the
+    /// geometric mean of all.
+    #[must_use]
+    pub fn is_within(&self, limit_ns: u64, latency_ns: u64) -> bool {
+        within(self.measurements, self.latency_ns, limit_ns, latency_ns)
+    }
+}
+
+/// Returns whether the geometric mean of `measurements` latencies around `mean_ns` and of one more is within the limit.
+#[must_use]
+pub fn within(measurements: u32, mean_ns: u64, limit_ns: u64, latency_ns: u64) -> bool {
+    let logarithm = |time: u64| (time.max(1) as f64).ln();
+    let count = f64::from(measurements);
+    let all = (count * logarithm(mean_ns) + logarithm(latency_ns)) / (count + 1.0);
+    all <= logarithm(limit_ns)
+}
+
+/// Measures the rate that was found several times, as long as the case is measured, and lowers it until it holds.
 ///
 /// `growth` is how the latency grows with the rate near the border, in logarithms: 3 if 1 % more queries make it 3 %
-/// longer. With it, measurements at other rates count for this one. `bound` returns what the next of several values,
-/// here logarithms of latencies, stays below with the wanted confidence. `measure` must apply the requirements of the
-/// verdict on the case ([`KeepUp::is_kept_up`](crate::KeepUp::is_kept_up)).
+/// longer. With it, measurements at other rates count for this one. `bound` returns an upper bound from several values,
+/// here logarithms of latencies, with the wanted confidence: of their mean, or of the next value. `measure` must apply
+/// the requirements of the verdict on the case ([`KeepUp::is_kept_up`](crate::KeepUp::is_kept_up)).
 ///
-/// A rate is lowered by 3 % if it fails. Once there are five measurements it is lowered to where the bound meets the
-/// limit, and measured again. It holds if the bound there is within the limit and its last measurement is.
+/// Once there are five measurements the rate is lowered to where the bound meets the limit, and measured again. It holds
+/// if the bound there is within the limit. A rate that the target could not keep up with is lowered by 3 %.
 ///
 /// # Errors
 ///
@@ -235,9 +256,8 @@ pub fn hold<E>(
     let mut measured: Vec<(f64, f64)> = Vec::new();
     let mut late = 0;
     for _ in 0..MOST {
-        let latency_ns = match measure(rate)? {
-            ProbeResult::Latency(latency_ns) => Some(latency_ns),
-            ProbeResult::CouldNotKeepUp => None,
+        let here = rate.get().ln();
+        let factor = match measure(rate)? {
             ProbeResult::GeneratorLate => {
                 late += 1;
                 if late == LATE {
@@ -246,29 +266,32 @@ pub fn hold<E>(
                 }
                 continue;
             }
-        };
-        measured.extend(latency_ns.map(|latency| (rate.get().ln(), (latency.max(1) as f64).ln())));
-        let passed = latency_ns.is_some_and(|latency| latency <= limit_ns);
-        let mut lower = 1.0;
-        if !passed {
-            rejected = Some(rejected.map_or(rate, |known| known.min(rate)));
-            lower = BACK_OFF;
-        }
-        if measured.len() >= FEWEST {
-            let here = rate.get().ln();
-            let as_here: Vec<f64> =
-                measured.iter().map(|(at, latency)| latency - growth * (at - here)).collect();
-            let Some(found) = bound(&as_here) else { continue };
-            if passed && found <= limit {
-                let measurements = measured.len() as u32;
-                let held = Held { rate, measurements, bound_ns: found.exp() as u64 };
-                let bracket = Bracket { accepted: Some(rate), rejected };
-                return Ok((MaxRate::Found(bracket), Some(held)));
+            ProbeResult::CouldNotKeepUp => BACK_OFF,
+            ProbeResult::Latency(latency_ns) => {
+                measured.push((here, (latency_ns.max(1) as f64).ln()));
+                if measured.len() < FEWEST {
+                    continue;
+                }
+                let as_here: Vec<f64> =
+                    measured.iter().map(|(at, latency)| latency - growth * (at - here)).collect();
+                let Some(found) = bound(&as_here) else { continue };
+                if found <= limit {
+                    let mean = as_here.iter().sum::<f64>() / as_here.len() as f64;
+                    let held = Held {
+                        rate,
+                        measurements: measured.len() as u32,
+                        latency_ns: mean.exp() as u64,
+                        bound_ns: found.exp() as u64,
+                    };
+                    let bracket = Bracket { accepted: Some(rate), rejected };
+                    return Ok((MaxRate::Found(bracket), Some(held)));
+                }
+                // To where the bound meets the limit.
+                ((limit - found) / growth).exp().clamp(FURTHEST, LEAST)
             }
-            // To where the bound meets the limit.
-            lower = lower.min(((limit - found) / growth).exp()).clamp(FURTHEST, 1.0);
-        }
-        let Ok(next) = Rate::per_second(rate.get() * lower) else { break };
+        };
+        rejected = Some(rejected.map_or(rate, |known| known.min(rate)));
+        let Ok(next) = Rate::per_second(rate.get() * factor) else { break };
         rate = next;
     }
     Ok((MaxRate::Inconclusive(Bracket { accepted: None, rejected }), None))

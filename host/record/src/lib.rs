@@ -63,7 +63,7 @@ pub use file::FileId;
 pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
 pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
-    Breach, CurveShape, EarlyStopping, HeldRate, InvalidKind, InvalidReason, Lateness, Pace, Probe,
+    Breach, CurveShape, EarlyStopping, HeldLatency, HeldRate, InvalidKind, InvalidReason, Lateness, Pace, Probe,
     RateBound, RateCurve, RateSearch,
     RuleDifference, SearchEnd, SteadyClass, TimedCall, Verdict, WarmUpFacts,
 };

@@ -534,16 +534,30 @@ pub struct RateSearch {
     pub curve: Option<RateCurve>,
 }
 
-/// Evidence that a rate holds: the latency of the next measurement will stay within its limit.
+/// Evidence that a rate holds: its latency stays within the limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HeldRate {
     /// Measurements as long as the case, at the rate and near it.
     pub measurements: u32,
-    /// Latency that the next one stays below, in nanoseconds.
+    /// Their limited percentile at this rate, in nanoseconds: the geometric mean.
+    pub latency_ns: u64,
+    /// Upper bound of the latency, in nanoseconds.
     pub bound_ns: u64,
-    /// Confidence of that, from 0 to 1.
+    /// Confidence of the bound, from 0 to 1.
     pub confidence: f64,
+    /// The latency that the bound is of.
+    pub of: HeldLatency,
+}
+
+names! {
+    /// A latency that has a bound.
+    HeldLatency {
+        /// That of all measurements at the rate, in the mean.
+        Mean = "mean",
+        /// That of the next measurement, because rules judge it alone.
+        Next = "next",
+    }
 }
 
 names! {

@@ -165,6 +165,31 @@ pub fn prediction_interval(values: &[f64], confidence: f64) -> Result<(f64, f64)
     Ok((found.mean - half, found.mean + half))
 }
 
+/// Returns the bound that the mean of all such values stays below with the given confidence: mean + *t* · *s* / √*n*,
+/// one-sided, by Student's *t*. Exact for normal values that are independent.
+///
+/// # Errors
+///
+/// [`Undefined::TooFew`] with fewer than 2 values.
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
+pub fn mean_bound(values: &[f64], confidence: f64) -> Result<f64, Undefined> {
+    above(values, confidence, 0.0)
+}
+
+/// Returns the mean and *t* · *s* · √(`own` + 1 / *n*) more.
+fn above(values: &[f64], confidence: f64, own: f64) -> Result<f64, Undefined> {
+    assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
+    Undefined::unless_at_least(2, values.len())?;
+    let found = moments(values).expect("values");
+    let deviation = found.deviation.expect("two or more values");
+    let count = values.len() as f64;
+    let deviate = student_quantile(confidence, count - 1.0);
+    Ok(found.mean + deviate * deviation * (own + 1.0 / count).sqrt())
+}
+
 /// Returns the bound that the next value of the same kind stays below with the given confidence: mean + *t* · *s* ·
 /// √(1 + 1 / *n*), one-sided, as in [`prediction_interval`].
 ///
@@ -176,13 +201,7 @@ pub fn prediction_interval(values: &[f64], confidence: f64) -> Result<(f64, f64)
 ///
 /// If `confidence` is not strictly between 0 and 1.
 pub fn prediction_bound(values: &[f64], confidence: f64) -> Result<f64, Undefined> {
-    assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
-    Undefined::unless_at_least(2, values.len())?;
-    let found = moments(values).expect("values");
-    let deviation = found.deviation.expect("two or more values");
-    let count = values.len() as f64;
-    let deviate = student_quantile(confidence, count - 1.0);
-    Ok(found.mean + deviate * deviation * (1.0 + 1.0 / count).sqrt())
+    above(values, confidence, 1.0)
 }
 
 #[cfg(test)]
@@ -256,6 +275,9 @@ mod tests {
         // The bound of 97.5 % is the upper bound of the interval of 95 %.
         let bound = prediction_bound(&[8.0, 9.0, 10.0, 11.0, 12.0], 0.975).expect("values");
         close(bound, high);
+        // And that of the mean, the textbook's.
+        let bound = mean_bound(&[8.0, 9.0, 10.0, 11.0, 12.0], 0.975).expect("values");
+        close(bound - 10.0, 2.776_445_105_2 * 1.581_138_830_084_19 / 5_f64.sqrt());
         assert_eq!(prediction_interval(&[1.0, 10.0], 0.95), Err(Undefined::BelowZero));
         assert_eq!(prediction_interval(&[1.0, 1.0], 0.95), Err(Undefined::NoSpread));
     }

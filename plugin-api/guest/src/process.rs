@@ -97,7 +97,8 @@ impl Measurement {
             }
         };
         found.value = Ok(values.iter().sum::<f64>() / values.len() as f64);
-        let found = found.with_attribute("over", "mean over processes");
+        let definition = || "mean over processes".to_owned();
+        found.attributes.entry("definition".to_owned()).or_insert_with(definition);
         let found = found.with_process_values(&values, confidence);
         let each: Vec<&[f64]> = values.chunks(1).collect();
         match student_interval(&each, |one| one[0], confidence) {

@@ -245,6 +245,19 @@ mod tests {
     use crate::fake;
 
     #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_of_memory_can_be_forgotten() {
+        let machine = crate::Machine::this();
+        let much = vec![1_u8; 256 << 20];
+        std::hint::black_box(&much);
+        drop(much);
+        let before = machine.peak_memory().expect("Linux tells");
+        assert!(machine.forget_peak_memory(), "/proc/self/clear_refs is there");
+        let after = machine.peak_memory().expect("Linux tells");
+        assert!(after + (128 << 20) < before, "{after} of {before}");
+    }
+
+    #[test]
     fn a_machine_that_says_nothing_has_no_facts() {
         let files = fake::Files::new(&[]);
         let machine = files.machine();

@@ -1,7 +1,7 @@
 use std::convert::Infallible;
 
 use host_record::Pace;
-use host_statistics::{Random, prediction_bound};
+use host_statistics::{Random, mean_bound, prediction_bound};
 
 use super::*;
 use crate::block::Block;
@@ -132,9 +132,9 @@ fn a_late_generator_neither_accepts_nor_rejects() {
     assert_eq!(found, Ok(MaxRate::GeneratorLate(bracket)));
 }
 
-/// What the next logarithm stays below with 99 %.
+/// What the mean of logarithms stays below with 95 %.
 fn bound(values: &[f64]) -> Option<f64> {
-    prediction_bound(values, 0.99).ok()
+    mean_bound(values, 0.95).ok()
 }
 
 #[test]
@@ -192,54 +192,91 @@ fn p99(mut latencies: Vec<u64>) -> u64 {
     *latencies.select_nth_unstable(rank - 1).1
 }
 
-/// At the rate that is found, the case's own measurement meets the limit as well, in one process and in five. Without
-/// [`hold`], a third of all results and 90 % of those of five processes were invalid.
-#[test]
-fn results_of_a_simulated_queue_are_seldom_refused() {
-    const LIMIT_NS: u64 = 5_000_000;
-    const PROCESSES: u64 = 300;
+/// The highest rate of the simulated queue at which its 99th percentile is 5 ms, in theory.
+fn border() -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while high - low > 1e-9 {
         let middle = (low + high) / 2.0;
         if waits_at_most(4.0, middle) >= 0.99 { low = middle } else { high = middle }
     }
-    let border = 1000.0 * low;
-    let mut invalid = Vec::new();
-    let (mut mean, mut wrong_bounds) = (0.0, 0);
+    1000.0 * low
+}
+
+const LIMIT_NS: u64 = 5_000_000;
+const PROCESSES: u64 = 300;
+
+/// Searches a rate of the simulated queue, and lowers it until it holds; each measurement of the result takes 5 s.
+fn searched(
+    random: &mut Random,
+    bound: impl Fn(&[f64]) -> Option<f64>,
+) -> Result<Held, MaxRate> {
+    let search = Search { begin: rate(125.0), ..Search::new(rate(8.0), rate(256_000.0), LIMIT_NS) };
+    let found = find_max_rate(&search, |rate| {
+        Ok::<_, Infallible>(if rate.get() >= 1100.0 {
+            ProbeResult::CouldNotKeepUp
+        } else {
+            ProbeResult::Latency(p99(queue(rate, 2.0, random)))
+        })
+    });
+    let Ok(MaxRate::Found(bracket)) = found else { panic!("{found:?}") };
+    let (end, held) = hold(bracket, LIMIT_NS, 1.3, bound, |rate| {
+        Ok::<_, Infallible>(ProbeResult::Latency(p99(queue(rate, 5.0, random))))
+    })
+    .expect("nothing fails");
+    held.ok_or(end)
+}
+
+/// Returns in how many of 300 processes, and in how many of 60 cases of five of them, something happened.
+fn counted(processes: &[u64]) -> (usize, usize) {
+    let of_five = (0..PROCESSES / 5).filter(|case| processes.iter().any(|it| it / 5 == *case));
+    (processes.len(), of_five.count())
+}
+
+/// The claim is true: at the rate that is found the latency stays within the limit, but for the 5 % that are stated. And
+/// the case is not refused for its own measurement: with those that the search has made, it meets the limit. A search
+/// that believes one measurement that passed has a third of its results refused, and 90 % of those of five processes.
+#[test]
+fn results_of_a_simulated_queue_are_true_and_not_refused() {
+    let border = border();
+    let (mut wrong, mut refused, mut mean) = (Vec::new(), Vec::new(), 0.0);
     for process in 0..PROCESSES {
         let random = &mut Random::from_seed(process);
-        let search = Search { begin: rate(125.0), ..Search::new(rate(8.0), rate(256_000.0), LIMIT_NS) };
-        let found = find_max_rate(&search, |rate| {
-            Ok::<_, Infallible>(if rate.get() >= 1100.0 {
-                ProbeResult::CouldNotKeepUp
-            } else {
-                ProbeResult::Latency(p99(queue(rate, 2.0, random)))
-            })
-        });
-        let Ok(MaxRate::Found(bracket)) = found else { panic!("{process}: {found:?}") };
-        let (found, held) = hold(bracket, LIMIT_NS, 3.0, bound, |rate| {
-            Ok::<_, Infallible>(ProbeResult::Latency(p99(queue(rate, 5.0, random))))
-        })
-        .expect("nothing fails");
-        let Some(held) = held else {
-            invalid.push(process);
-            assert!(matches!(found, MaxRate::Inconclusive(_)), "{found:?}");
+        let Ok(held) = searched(random, bound) else {
+            refused.push(process);
             continue;
         };
-        mean += held.rate.get() / PROCESSES as f64;
+        assert!(held.latency_ns < held.bound_ns && held.bound_ns <= LIMIT_NS, "{held:?}");
+        if held.rate.get() > border {
+            wrong.push(process);
+        }
         let measured = p99(queue(held.rate, 5.0, random));
-        wrong_bounds += u64::from(measured > held.bound_ns);
-        if measured > LIMIT_NS {
-            invalid.push(process);
+        if !held.is_within(LIMIT_NS, measured) {
+            refused.push(process);
+        }
+        mean += held.rate.get() / PROCESSES as f64;
+    }
+    assert!(wrong.len() <= 15, "{wrong:?}");
+    let (processes, cases) = counted(&refused);
+    assert!(processes <= 3 && cases <= 3, "{refused:?}");
+    // What certainty costs, at 5 s for each measurement.
+    assert!((0.88..0.97).contains(&(mean / border)), "{mean} of {border}");
+}
+
+/// Under rules that judge the case's own measurement alone, the next one has to pass.
+#[test]
+fn the_next_measurement_of_a_simulated_queue_passes_if_it_has_to() {
+    let next = |values: &[f64]| prediction_bound(values, 0.99).ok();
+    let mut refused = Vec::new();
+    for process in 0..PROCESSES {
+        let random = &mut Random::from_seed(process);
+        let passes =
+            searched(random, next).is_ok_and(|held| p99(queue(held.rate, 5.0, random)) <= LIMIT_NS);
+        if !passes {
+            refused.push(process);
         }
     }
-    // The bound fails in about 1 % of all cases.
-    assert!(wrong_bounds <= 9, "{wrong_bounds}");
-    assert!(invalid.len() <= 9, "{invalid:?}");
-    let of_five = (0..PROCESSES / 5).filter(|case| invalid.iter().any(|process| process / 5 == *case));
-    assert!(of_five.count() <= 8, "{invalid:?}");
-    // What certainty costs.
-    assert!((0.88..1.0).contains(&(mean / border)), "{mean} of {border}");
+    let (processes, cases) = counted(&refused);
+    assert!(processes <= 15 && cases <= 12, "{refused:?}");
 }
 
 /// A single wild measurement at any point of the search does not change the result.

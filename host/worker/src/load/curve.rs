@@ -77,12 +77,13 @@ impl Fit {
         self.reaches(self.limit - 2.0_f64.ln())
     }
 
-    /// Returns how the latency grows with the rate below the limit, in logarithms.
+    /// Returns how the latency grows with the rate around the limit, in logarithms.
     pub(super) fn growth(&self) -> f64 {
-        const USUAL: f64 = 3.0;
-        let rates = self.reaches(self.limit).zip(self.half());
-        let steps = rates.map(|(border, half)| border - half).filter(|steps| *steps > 0.0);
-        steps.map_or(USUAL, |steps| 2.0_f64.ln() / steps)
+        const USUAL: f64 = 1.5;
+        let around = 1.5_f64.ln();
+        let rates = self.reaches(self.limit - around).zip(self.reaches(self.limit + around));
+        let steps = rates.map(|(low, high)| high - low).filter(|steps| *steps > 0.0);
+        steps.map_or(USUAL, |steps| 2.0 * around / steps)
     }
 
     pub(super) fn curve(&self) -> RateCurve {
@@ -139,7 +140,8 @@ mod tests {
         let (border, half) = (border.expect("a border").get(), half.expect("a half").get());
         assert!((760.0..840.0).contains(&border) && (550.0..650.0).contains(&half), "{border} {half}");
         assert_eq!((bound_by, shape), (Some(RateBound::Latency), Some(CurveShape::Slope)));
-        assert!((1.5..4.0).contains(&fit.growth()), "{}", fit.growth());
+        // 1 / (1 − ρ) grows by ρ / (1 − ρ): by 4 at the limit.
+        assert!((2.0..6.0).contains(&fit.growth()), "{}", fit.growth());
     }
 
     #[test]

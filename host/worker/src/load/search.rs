@@ -4,9 +4,11 @@ use host_measure::{
     Bracket, KeepUp, MaxRate, ProbeDuration, ProbeResult, Search, find_max_rate, hold,
 };
 use host_record::{
-    Find, HeldRate, Phase, Probe, Rate, RateBound, RateSearch, Requirement, SamplePhase, SearchEnd,
+    Find, HeldLatency, HeldRate, Phase, Probe, Rate, RateBound, RateSearch, Requirement, SamplePhase, SearchEnd,
 };
-use host_statistics::{Quantile, median, order_statistics, over_limit_allowed, prediction_bound};
+use host_statistics::{
+    Quantile, mean_bound, median, order_statistics, over_limit_allowed, prediction_bound,
+};
 
 use super::curve::{Fit, Point};
 use super::driver::{Bench, Judge, Runner, Sink};
@@ -26,9 +28,12 @@ const PROBE_KEEPS_UP: f64 = 0.9;
 /// rates derive from may be slow by chance, such as a cold first run.
 const RANGE: [f64; 3] = [0.125, 0.008, 256.0];
 
-/// Confidence that the measurement of the case stays within the limit at the rate that is found. Each of several
-/// processes has to, so it is high.
-const HOLDS: f64 = 0.99;
+/// Confidence that the latency stays within the limit at the rate that is found, in the mean of all measurements.
+const MEAN: f64 = 0.95;
+
+/// Confidence that the case's own measurement does, which rules judge alone. Each of several processes has to, so it is
+/// high.
+const NEXT: f64 = 0.99;
 
 /// Length of a measurement, and its requirements.
 #[derive(Debug, Clone, Copy)]
@@ -83,12 +88,23 @@ impl Load<'_> {
         };
         let search = search.limited_to(&prober.duration);
         let mut found = find_max_rate(&search, |at| prober.measure(at, Length::Short))?;
-        // Short probes are lenient at the border, where half of all measurements pass. The case's own must pass
-        // as well, so the rate is lowered to where it will.
+        // Short probes are lenient at the border, where half of all measurements pass. So the rate is lowered to where
+        // measurements as long as the case's show that it holds.
+        let of = match prober.load.rules() {
+            Some(_) => HeldLatency::Next,
+            None => HeldLatency::Mean,
+        };
+        let confidence = match of {
+            HeldLatency::Mean => MEAN,
+            HeldLatency::Next => NEXT,
+        };
         let mut held = None;
         if let MaxRate::Found(bracket) = found {
             let growth = Fit::of(&prober.points, limit.at_most_ns).growth();
-            let bound = |values: &[f64]| prediction_bound(values, HOLDS).ok();
+            let bound = |values: &[f64]| match of {
+                HeldLatency::Mean => mean_bound(values, confidence).ok(),
+                HeldLatency::Next => prediction_bound(values, confidence).ok(),
+            };
             let measure = |at| prober.measure(at, Length::Whole);
             (found, held) = hold(bracket, limit.at_most_ns, growth, bound, measure)?;
         }
@@ -126,8 +142,10 @@ impl Load<'_> {
             rates: vec![chosen],
             held: held.map(|held| HeldRate {
                 measurements: held.measurements,
+                latency_ns: held.latency_ns,
                 bound_ns: held.bound_ns,
-                confidence: HOLDS,
+                confidence,
+                of,
             }),
             curve: Some(curve),
         }))

@@ -1,8 +1,8 @@
 //! Verdicts on results of a case: by rules such as MLPerf's, or by the user's own limit.
 
-use host_measure::{Evidence, Rules, Summary};
+use host_measure::{Evidence, Rules, Summary, within};
 use host_record::{
-    Breach, EarlyStopping, InvalidReason, RateSearch, Requirement, RuleDifference, Scenario,
+    Breach, EarlyStopping, HeldLatency, HeldRate, InvalidReason, RateSearch, Requirement, RuleDifference, Scenario,
     Verdict,
 };
 use host_statistics::{Quantile, median, order_statistics, over_limit_allowed, queries_needed};
@@ -114,11 +114,30 @@ impl Load<'_> {
         let holds = |breach: &Breach| {
             !matches!(breach, Breach::TooSlow { .. }) || grows(sink.latencies.kept())
         };
-        breaches.extend(judgement.breaches.into_iter().filter(holds));
+        let held = search.and_then(|search| search.held.as_ref());
+        let held = held.filter(|held| held.of == HeldLatency::Mean);
+        // The rate holds by all of its measurements, of which the case's own is one more.
+        let within = held.is_some_and(|held| self.is_within(held, sink));
+        breaches.extend(
+            judgement
+                .breaches
+                .into_iter()
+                .filter(holds)
+                .filter(|breach| !(within && matches!(breach, Breach::OverLimit { .. }))),
+        );
         breaches.extend(search.and_then(|search| not_found(search, settings.maximum_duration_ns)));
         let reasons = breaches.into_iter().map(InvalidReason::from).collect();
         let departures = settings.rules.map_or_else(Vec::new, |rules| rules.departures(scenario));
         Verdict { rules: settings.rules, reasons, early_stopping, departures }
+    }
+
+    /// Returns whether a searched rate stays within the limit by its measurements and the case's own.
+    fn is_within(&self, held: &HeldRate, sink: &Sink) -> bool {
+        let latencies = sink.latencies.kept();
+        let rank = self.percentile().rank(latencies.len());
+        let (Some(limit), true) = (self.case.measure.latency_limit, rank > 0) else { return false };
+        let own_ns = order_statistics(latencies, &[rank])[0];
+        within(held.measurements, held.latency_ns, limit.at_most_ns, own_ns)
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use host_record::{
     CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance, Doubt,
-    Failure, FileId, Gap, HeldRate, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
+    Failure, FileId, Gap, HeldLatency, HeldRate, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
     OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
     RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings,
     Tolerance, Verdict, WarmUp, Warning, WorkerReport,
@@ -673,7 +673,13 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
         rejected: Some(rejected),
         probes: vec![probe, failed],
         rates: vec![accepted, least],
-        held: Some(HeldRate { measurements: 6, bound_ns: 4_800_000, confidence: 0.99 }),
+        held: Some(HeldRate {
+            measurements: 6,
+            latency_ns: 4_500_000,
+            bound_ns: 4_800_000,
+            confidence: 0.95,
+            of: HeldLatency::Mean,
+        }),
         curve: Some(RateCurve {
             border: Some(rejected),
             half: Some(least),

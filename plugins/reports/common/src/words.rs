@@ -1,7 +1,7 @@
 //! Text for the nouns of a record.
 
 use host_record::{
-    Conditions, DeviceStates, HeldRate, OutputParity, Placement, Quantity, RateCurve, RateSearch,
+    Conditions, DeviceStates, HeldLatency, HeldRate, OutputParity, Placement, Quantity, RateCurve, RateSearch,
     Scheduling, Source, Verdict,
 };
 use host_statistics::{Interval, student_interval};
@@ -41,11 +41,15 @@ pub(crate) fn search(search: &RateSearch) -> String {
             written.push_str(&format!(", in the mean {value} (95 %: {low} to {high})"));
         }
     }
-    if let Some(HeldRate { measurements, bound_ns, confidence }) = &search.held {
+    if let Some(HeldRate { measurements, bound_ns, confidence, of, .. }) = &search.held {
         let bound = humanise(*bound_ns as f64, "ns");
         let percent = 100.0 * confidence;
+        let of = match of {
+            HeldLatency::Mean => "the latency",
+            HeldLatency::Next => "that of the next one",
+        };
         written.push_str(&format!(
-            "; by {measurements} measurements the next one stays below {bound} with {percent:.0} %"
+            "; by {measurements} measurements {of} stays below {bound} with {percent:.0} %"
         ));
     }
     if let Some(RateCurve { border, bound_by, shape, .. }) = &search.curve {
