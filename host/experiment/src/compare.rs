@@ -342,7 +342,9 @@ impl MetricChange {
         [before, after]: [Option<Figure>; 2],
     ) -> Self {
         let (ratio, doubt) = match (&before, &after) {
-            (Some(before), Some(after)) if before.processes.len() < 2 || after.processes.len() < 2 => {
+            (Some(before), Some(after))
+                if before.processes.len() < 2 || after.processes.len() < 2 =>
+            {
                 (None, Doubt::OneProcess)
             }
             (Some(before), Some(after)) => {
@@ -481,9 +483,8 @@ impl Compared {
             id,
             key: after.key.clone(),
             others: others.collect(),
-            disturbed: [before, after].map(|run| {
-                run.warnings.iter().any(|warning| warning.kind().touches(&main.metric))
-            }),
+            disturbed: [before, after]
+                .map(|run| run.warnings.iter().any(|warning| warning.kind().touches(&main.metric))),
             main,
             larger,
         };
@@ -650,7 +651,10 @@ mod tests {
         let found = compared(&low(), &high());
         assert_eq!((found.main.verdict(), &*found.main.metric), ("faster", RATE));
         assert!((found.main.part().expect("a change") - 0.8).abs() < 1e-4);
-        assert_eq!(found.larger.map(|larger| (larger.part, larger.of)), Some((1.0, Unit::Processes)));
+        assert_eq!(
+            found.larger.map(|larger| (larger.part, larger.of)),
+            Some((1.0, Unit::Processes))
+        );
         assert_eq!(compared(&high(), &low()).main.verdict(), "slower");
         let near = at(3000, &[499.0, 501.0, 503.0]);
         assert_eq!(change(&low(), &near), Change::CannotTell(Doubt::NotFound));

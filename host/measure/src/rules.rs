@@ -102,7 +102,8 @@ impl Rules {
                 } else if let Some(confidence) = confidence {
                     // Without a limit the bound serves to state the percentile itself, by the value
                     // that all but a few queries stay under: it takes one that may be over.
-                    let minimum = needed(percentile, confidence, over_limit.unwrap_or(1)).max(least);
+                    let minimum =
+                        needed(percentile, confidence, over_limit.unwrap_or(1)).max(least);
                     if queries < minimum {
                         breaches.push(Breach::TooFewQueries { queries, minimum_queries: minimum });
                     }

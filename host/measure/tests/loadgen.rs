@@ -62,9 +62,8 @@ fn verdicts_are_those_of_loadgen() {
     assert!(cases.len() > 100 && cases.iter().any(|case| case.valid));
     for case in &cases {
         let rules = Rules::of(RuleSet::MlPerf, case.scenario).expect("MLPerf has it");
-        let needed = |percentile, confidence, over| {
-            queries_needed(quantile(percentile), over, confidence)
-        };
+        let needed =
+            |percentile, confidence, over| queries_needed(quantile(percentile), over, confidence);
         let judgement = rules.judge(&evidence(case), needed);
         let valid = judgement.breaches.is_empty();
         assert_eq!(valid, case.valid, "{case:?}: {:?}", judgement.breaches);

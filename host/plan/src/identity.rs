@@ -321,8 +321,10 @@ mod tests {
         let nice =
             measure_part(&MeasureSettings { nice: Some(-5), ..measure() }, Scenario::SingleStream);
         assert!(nice.contains(r#""nice":-5"#));
-        let cold =
-            measure_part(&MeasureSettings { cold_cache: true, ..measure() }, Scenario::SingleStream);
+        let cold = measure_part(
+            &MeasureSettings { cold_cache: true, ..measure() },
+            Scenario::SingleStream,
+        );
         assert!(cold.contains(r#""cold-cache":true"#));
         assert!(!part(Pin::None).contains("nice"));
     }

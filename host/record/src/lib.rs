@@ -63,9 +63,9 @@ pub use file::FileId;
 pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
 pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
-    Breach, CurveShape, EarlyStopping, HeldLatency, HeldRate, InvalidKind, InvalidReason, Lateness, Pace, Probe,
-    RateBound, RateCurve, RateSearch,
-    RuleDifference, SearchEnd, SteadyClass, TimedCall, Verdict, WarmUpFacts,
+    Breach, CurveShape, EarlyStopping, HeldLatency, HeldRate, InvalidKind, InvalidReason, Lateness,
+    Pace, Probe, RateBound, RateCurve, RateSearch, RuleDifference, SearchEnd, SteadyClass,
+    TimedCall, Verdict, WarmUpFacts,
 };
 pub use number::{Rate, Share};
 pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};

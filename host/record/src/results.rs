@@ -83,7 +83,10 @@ mod tests {
             interval: None,
             unit: "ns".into(),
             direction: Direction::Lower,
-            attributes: attributes.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            attributes: attributes
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
         };
         let values = |text: &str| of(&[("process-values", text)]).process_values();
         assert_eq!(values("1.5 2.5"), Some(vec![1.5, 2.5]));

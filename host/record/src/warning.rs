@@ -89,7 +89,9 @@ impl WarningKind {
     pub fn touches(self, metric: &str) -> bool {
         let plugin = metric.split('.').next().unwrap_or(metric);
         match plugin {
-            "latency" | "throughput" | "energy" | "stability" | "startup" | "scaling" => self.is_of_time(),
+            "latency" | "throughput" | "energy" | "stability" | "startup" | "scaling" => {
+                self.is_of_time()
+            }
             "memory" => self.is_of_memory(),
             "accuracy" => self.is_of_outputs(),
             _ => true,
@@ -135,7 +137,12 @@ impl WarningKind {
         use WarningKind as Kind;
         matches!(
             self,
-            Kind::Invalid | Kind::Simulated | Kind::FellBack | Kind::ProcessesLeft | Kind::NotAsAsked | Kind::Impossible
+            Kind::Invalid
+                | Kind::Simulated
+                | Kind::FellBack
+                | Kind::ProcessesLeft
+                | Kind::NotAsAsked
+                | Kind::Impossible
         )
     }
 
@@ -143,7 +150,11 @@ impl WarningKind {
         use WarningKind as Kind;
         matches!(
             self,
-            Kind::NotANumber | Kind::FellBack | Kind::NotAsAsked | Kind::OutputsNotCollected | Kind::FileLost
+            Kind::NotANumber
+                | Kind::FellBack
+                | Kind::NotAsAsked
+                | Kind::OutputsNotCollected
+                | Kind::FileLost
         )
     }
 }
@@ -1212,7 +1223,12 @@ mod tests {
                 "1 query in 5.6 took 10.1 ms instead of 1.02 ms (31 % of the total time)",
             ),
             (
-                Doubt::ReturnedEarly { call: TimedCall::Run, run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
+                Doubt::ReturnedEarly {
+                    call: TimedCall::Run,
+                    run_ns: 900,
+                    output_ns: 2_000_000,
+                    copy_ns: 3000,
+                },
                 "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
                  latencies miss part of the work",
             ),
@@ -1332,6 +1348,26 @@ mod tests {
                 "the samples are lost: `samples/1.parquet` has 3 bytes instead of 9",
             ),
         ]
+    }
+
+    #[test]
+    fn warnings_touch_the_figures_that_they_are_about() {
+        use WarningKind as Kind;
+        let slowing =
+            [Kind::SlowedDown, Kind::WarmingUp, Kind::Throttled, Kind::Preempted, Kind::Bimodal];
+        for kind in slowing.into_iter().chain([Kind::Drift, Kind::MachineBusy]) {
+            let touched = ["latency.p99", "throughput.samples", "energy.device-per-sample"];
+            assert!(touched.iter().all(|metric| kind.touches(metric)), "{kind}");
+            assert!(!kind.touches("accuracy.top1") && !kind.touches("memory.peak"), "{kind}");
+            // The host does not know what another plugin's metric depends on.
+            assert!(kind.touches("mine.value"), "{kind}");
+        }
+        assert!(
+            Kind::NotANumber.touches("accuracy.top1") && !Kind::NotANumber.touches("latency.p50")
+        );
+        assert!(Kind::ProcessesLeft.touches("memory.peak"));
+        // The interval says how precise a figure is.
+        assert!(!Kind::WideInterval.touches("latency.p99"));
     }
 
     #[test]

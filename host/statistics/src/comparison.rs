@@ -157,8 +157,9 @@ pub fn prediction_interval(values: &[f64], confidence: f64) -> Result<(f64, f64)
         return Err(Undefined::NoSpread);
     }
     let count = values.len() as f64;
-    let half =
-        student_quantile(0.5 + confidence / 2.0, count - 1.0) * deviation * (1.0 + 1.0 / count).sqrt();
+    let half = student_quantile(0.5 + confidence / 2.0, count - 1.0)
+        * deviation
+        * (1.0 + 1.0 / count).sqrt();
     if found.mean - half < 0.0 && values.iter().all(|value| *value >= 0.0) {
         return Err(Undefined::BelowZero);
     }

@@ -110,7 +110,8 @@ pub use bootstrap::{
     percentile_interval, processes_interval, student_interval,
 };
 pub use comparison::{
-    Ratio, false_discovery_rates, mean_bound, prediction_bound, prediction_interval, ratio, student_probability,
+    Ratio, false_discovery_rates, mean_bound, prediction_bound, prediction_interval, ratio,
+    student_probability,
 };
 pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_quantile};
 pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};

@@ -251,7 +251,9 @@ mod tests {
 
     #[test]
     fn a_counters_step_is_measured() {
-        for (step_ns, limit_ns) in [(1_000_000, 100_000_000), (20_000_000, SECOND), (100_000_000, SECOND)] {
+        for (step_ns, limit_ns) in
+            [(1_000_000, 100_000_000), (20_000_000, SECOND), (100_000_000, SECOND)]
+        {
             let clock = Ticking(Cell::new(0));
             let found = step(&clock, limit_ns, || Some(clock.0.get() / step_ns)).expect("a step");
             let ratio = found * 1e9 / step_ns as f64;

@@ -10,7 +10,8 @@
 //! is not. A wrong class can hide in any of these, so it is counted. None depends on the output's unit.
 
 use host_record::{
-    CaseSpec, Check, DifferenceKind, Failure, InputSource, OutputParity, Parity, Precision, Tolerance,
+    CaseSpec, Check, DifferenceKind, Failure, InputSource, OutputParity, Parity, Precision,
+    Tolerance,
 };
 use plugin_api::client::{DataType, TensorData};
 
@@ -109,7 +110,8 @@ fn figures(
             pair(name, &reference[batch][index].1, &found[batch][index].1)
         };
         let pairs: Vec<Pair> = (0..found.len()).map(pair).collect::<Result<_, _>>()?;
-        let rules = Rules { tolerance, precision: case.precision, named: case.labelled && index == 0 };
+        let rules =
+            Rules { tolerance, precision: case.precision, named: case.labelled && index == 0 };
         figures.push(rules.of_output(name, &pairs));
         if let Some(difference) = lie(name, case.precision, &pairs) {
             return Err(difference);
@@ -267,7 +269,9 @@ impl Rules {
             scale: finite(scale),
             cosine: finite(moments.cosine()).filter(|_| scale > smallest(self.precision)),
             correlation: self.correlation(&moments),
-            top1: share(pairs.iter().flat_map(Pair::rows).map(|(one, other)| place(one) == place(other))),
+            top1: share(
+                pairs.iter().flat_map(Pair::rows).map(|(one, other)| place(one) == place(other)),
+            ),
             same_class: self.same_class(pairs),
         }
     }
@@ -304,7 +308,8 @@ impl Rules {
         let first = place(row);
         let others = row.iter().enumerate().filter(|(index, _)| *index != first);
         let second = others.map(|(_, value)| f64::from(*value)).fold(f64::NEG_INFINITY, f64::max);
-        let spread = PairMoments::of(row.iter().map(|value| (f64::from(*value), 0.0))).reference_spread();
+        let spread =
+            PairMoments::of(row.iter().map(|value| (f64::from(*value), 0.0))).reference_spread();
         f64::from(row[first]) - second > self.tolerance.relative * spread
     }
 }
@@ -367,9 +372,9 @@ impl PairMoments {
 /// Returns the contraharmonic mean of the sizes of the reference's finite values; 0 if all are 0.
 fn scale(pairs: &[Pair]) -> f64 {
     let values = pairs.iter().flat_map(Pair::values).map(|(reference, _)| reference.abs());
-    let sums = values.filter(|size| size.is_finite()).fold((0.0, 0.0), |(squares, sum), size| {
-        (squares + size * size, sum + size)
-    });
+    let sums = values
+        .filter(|size| size.is_finite())
+        .fold((0.0, 0.0), |(squares, sum), size| (squares + size * size, sum + size));
     if sums.1 > 0.0 { sums.0 / sums.1 } else { 0.0 }
 }
 
@@ -379,9 +384,9 @@ fn is_distribution(row: &[f32]) -> bool {
     const CLOSE: f64 = 0.02;
     let values = || row.iter().map(|value| f64::from(*value));
     let is_one = |sum: f64| (sum - 1.0).abs() <= CLOSE;
-    let softmax = values().all(|value| (0.0..=1.0 + CLOSE).contains(&value)) && is_one(values().sum());
-    let logarithm =
-        || values().all(|value| value <= CLOSE) && is_one(values().map(f64::exp).sum());
+    let softmax =
+        values().all(|value| (0.0..=1.0 + CLOSE).contains(&value)) && is_one(values().sum());
+    let logarithm = || values().all(|value| value <= CLOSE) && is_one(values().map(f64::exp).sum());
     softmax || logarithm()
 }
 
@@ -438,9 +443,9 @@ fn beyond(parity: &Parity) -> Option<Difference> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::*;
     use host_record::{DeviceInfo, FileId, PluginIdentity};
     use host_statistics::Random;
-    use super::*;
 
     fn check(precision: Precision) -> Check {
         Check {
@@ -496,7 +501,8 @@ mod tests {
     fn outputs_within_the_tolerance_pass_with_their_figures() {
         let reference = batches(&FIRST, &SECOND);
         let found = batches(&[1.0005, -2.0, 3.0, 4.0], &SECOND);
-        let parity = compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found);
+        let parity =
+            compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found);
         let output = &parity.expect("within the tolerance").outputs[0];
         assert_eq!((output.values, output.beyond, output.top1), (8, 0, Some(1.0)));
         let error = output.max_absolute_error.expect("finite");
@@ -512,8 +518,10 @@ mod tests {
         // Half a precision allows more.
         let reference = batches(&FIRST, &SECOND);
         let found = batches(&[1.01, -2.0, 3.0, 4.0], &SECOND);
-        compare(&check(Precision::Fp16), in_precision(Precision::Fp16), &reference, &found).expect("in fp16");
-        compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found).expect_err("in fp32");
+        compare(&check(Precision::Fp16), in_precision(Precision::Fp16), &reference, &found)
+            .expect("in fp16");
+        compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found)
+            .expect_err("in fp32");
     }
 
     #[test]
@@ -534,12 +542,14 @@ mod tests {
         let reference = batches(&FIRST, &SECOND);
         let mut found = reference.clone();
         found[1] = output(&[4, 1], &SECOND);
-        let failure = compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found);
+        let failure =
+            compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found);
         let failure = failure.expect_err("another shape").to_string();
         insta::assert_snapshot!(failure, @"the outputs differ from the reference's (shape): output `logits` has the shape [4, 1], and the reference's [2, 2] (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         let mut found = reference.clone();
         found[0][0].0 = "other".into();
-        compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found).expect_err("a name");
+        compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &reference, &found)
+            .expect_err("a name");
     }
 
     #[test]
@@ -551,7 +561,8 @@ mod tests {
         }
         // The same values that are not finite, on both sides, agree.
         let odd = batches(&[f32::NAN, f32::INFINITY, 1.0, 2.0], &SECOND);
-        compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &odd, &odd).expect("as the reference");
+        compare(&check(Precision::Fp32), in_precision(Precision::Fp32), &odd, &odd)
+            .expect("as the reference");
     }
 
     /// Returns what a comparison of one batch says, in a precision, with its default tolerance.
@@ -656,8 +667,10 @@ mod tests {
                 // Rounding takes all differences from probabilities that are nearly the same.
                 let step = rounding(precision);
                 let level = 1.0 + step / 4.0;
-                let reference: Vec<f32> =
-                    normals(&mut random, 100).iter().map(|it| (level + step * it / 8.0) as f32).collect();
+                let reference: Vec<f32> = normals(&mut random, 100)
+                    .iter()
+                    .map(|it| (level + step * it / 8.0) as f32)
+                    .collect();
                 judged(precision, false, &reference, &[level as f32; 100], 100).expect("rounded");
             }
         }

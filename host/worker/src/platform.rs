@@ -92,9 +92,8 @@ pub(crate) fn cached_part(file: &File) -> Option<f64> {
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
     // SAFETY: a new mapping of an open file, at an address of the kernel's choice. Nothing reads through it.
-    let start = unsafe {
-        libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0)
-    };
+    let start =
+        unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
     if start == libc::MAP_FAILED {
         return None;
     }

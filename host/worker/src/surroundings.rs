@@ -154,12 +154,8 @@ mod tests {
     #[test]
     fn a_devices_energy_is_the_difference_of_its_counter() {
         let energy = device_domain("gpu:0", (5_000_000_000, 7), (7_500_000_000, 2_000_007));
-        let expected = DomainEnergy {
-            domain: "gpu:0".into(),
-            joules: 2.0,
-            seconds: 2.5,
-            step_seconds: None,
-        };
+        let expected =
+            DomainEnergy { domain: "gpu:0".into(), joules: 2.0, seconds: 2.5, step_seconds: None };
         assert_eq!(energy, Ok(expected));
         let gap = Impossible::EnergyWentBack { from_microjoules: 7, to_microjoules: 6 };
         assert_eq!(device_domain("gpu:0", (0, 7), (1, 6)), Err(gap.into()));

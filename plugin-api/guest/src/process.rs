@@ -200,7 +200,10 @@ mod tests {
         assert!((prediction - 14.809).abs() < 1e-3, "{prediction}");
         assert_eq!(found.attributes["process-values"], "8 9 10 11 12");
         assert_eq!(found.attributes["processes"], "5");
-        assert_eq!((&*found.attributes["of"], &*found.attributes["interval"]), ("the worker", STUDENT));
+        assert_eq!(
+            (&*found.attributes["of"], &*found.attributes["interval"]),
+            ("the worker", STUDENT)
+        );
     }
 
     #[test]
@@ -209,7 +212,8 @@ mod tests {
         assert!(!found.attributes.contains_key("kind") && found.interval.is_none());
         assert_eq!(found.attributes["interval"], format!("none: {SAME}"));
         let gap = Gap::not_measured("no counter");
-        let found = Measurement::over_processes(&[of(Ok(1.0), "a"), of(Err(gap.clone()), "a")], 0.95);
+        let found =
+            Measurement::over_processes(&[of(Ok(1.0), "a"), of(Err(gap.clone()), "a")], 0.95);
         assert_eq!((found.value, found.interval), (Err(gap), None));
     }
 }

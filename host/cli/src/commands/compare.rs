@@ -89,8 +89,14 @@ fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
             Column::new("metric", written(&|_, one| visible::line(&one.metric).into_owned())),
             Column { right: true, ..Column::new("change", written(&|_, one| change_shown(one))) },
             Column::new("verdict", written(&|_, one| one.verdict().to_owned())),
-            Column { gives_way: 1, ..Column::new("first", written(&|_, one| value_shown(one, &one.before))) },
-            Column { gives_way: 2, ..Column::new("second", written(&|_, one| value_shown(one, &one.after))) },
+            Column {
+                gives_way: 1,
+                ..Column::new("first", written(&|_, one| value_shown(one, &one.before)))
+            },
+            Column {
+                gives_way: 2,
+                ..Column::new("second", written(&|_, one| value_shown(one, &one.after)))
+            },
         ];
         let heading = printer.palette().heading("Other metrics that changed");
         let (drawn, _) = table::fit(columns, printer.width());
@@ -99,7 +105,9 @@ fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
     let changed = changed.len();
     printer.status(
         "Compared",
-        format_args!("{compared} other figures, of which {changed} changed; `--format json` has all"),
+        format_args!(
+            "{compared} other figures, of which {changed} changed; `--format json` has all"
+        ),
     );
 }
 
@@ -152,9 +160,8 @@ fn document_of_figure(of: &MetricChange, figure: &Figure) -> Value {
 
 /// Returns what a comparison found, for machines.
 fn document_of_change(of: &MetricChange) -> Value {
-    let document = |figure: &Option<Figure>| {
-        figure.as_ref().map(|figure| document_of_figure(of, figure))
-    };
+    let document =
+        |figure: &Option<Figure>| figure.as_ref().map(|figure| document_of_figure(of, figure));
     json!({
         "metric": of.metric,
         "unit": of.unit,
@@ -362,8 +369,8 @@ fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
 #[cfg(test)]
 mod tests {
     use host_experiment::Unit;
-    use host_statistics::ratio;
     use host_record::{CaseKey, Direction};
+    use host_statistics::ratio;
 
     use super::*;
 
@@ -478,7 +485,10 @@ mod tests {
         assert_eq!(document["ratio"], found.value);
         assert_eq!(document["ratio-interval"][1], found.high);
         assert_eq!(document["false-discovery-rate"], 0.003);
-        assert_eq!((&document["verdict"], &document["metric"]), (&json!("slower"), &json!(LATENCY)));
+        assert_eq!(
+            (&document["verdict"], &document["metric"]),
+            (&json!("slower"), &json!(LATENCY))
+        );
     }
 
     #[test]

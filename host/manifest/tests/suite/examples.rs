@@ -368,8 +368,9 @@ check = {{ {check} }}
     assert_eq!(path(Precision::Int8), Some(Some("m-qdq.onnx")));
     assert_eq!(path(Precision::Fp16), None);
 
-    let given =
-        read(r#"reference = "fast", tolerance = { int8 = { absolute = 0.25, cosine = 0.9, top1 = 1.0 } }"#);
+    let given = read(
+        r#"reference = "fast", tolerance = { int8 = { absolute = 0.25, cosine = 0.9, top1 = 1.0 } }"#,
+    );
     let given = given.expect("a manifest");
     assert_eq!(given.backends.len(), 1);
     let tolerances = given.check.expect("a check").tolerances;

@@ -148,7 +148,8 @@ fn the_result_has_to_hold() {
         Ok::<_, Infallible>(ProbeResult::Latency(latency_ns))
     })
     .expect("nothing fails");
-    let MaxRate::Found(Bracket { accepted: Some(accepted), rejected: Some(rejected) }) = found else {
+    let MaxRate::Found(Bracket { accepted: Some(accepted), rejected: Some(rejected) }) = found
+    else {
         panic!("{found:?}")
     };
     let held = held.expect("evidence");
@@ -206,10 +207,7 @@ const LIMIT_NS: u64 = 5_000_000;
 const PROCESSES: u64 = 300;
 
 /// Searches a rate of the simulated queue, and lowers it until it holds; each measurement of the result takes 5 s.
-fn searched(
-    random: &mut Random,
-    bound: impl Fn(&[f64]) -> Option<f64>,
-) -> Result<Held, MaxRate> {
+fn searched(random: &mut Random, bound: impl Fn(&[f64]) -> Option<f64>) -> Result<Held, MaxRate> {
     let search = Search { begin: rate(125.0), ..Search::new(rate(8.0), rate(256_000.0), LIMIT_NS) };
     let found = find_max_rate(&search, |rate| {
         Ok::<_, Infallible>(if rate.get() >= 1100.0 {
@@ -530,7 +528,8 @@ fn a_simulated_rate_that_holds_passes_the_verdict() {
         last = Some(pace);
         Ok::<_, Infallible>(result)
     });
-    let Ok((MaxRate::Found(Bracket { accepted: Some(accepted), rejected: Some(_) }), Some(_))) = held
+    let Ok((MaxRate::Found(Bracket { accepted: Some(accepted), rejected: Some(_) }), Some(_))) =
+        held
     else {
         panic!("{held:?}")
     };

@@ -22,8 +22,8 @@ use host_record::{
     Breach, CaseSpec, Check, Confidence, DifferenceKind, Doubt, ErrorCode, Failure, Find, Gap,
     Impossible, InputSource, InvalidKind, LatencyLimit, Mode, NotMeasured, Outcome, OutputBlock,
     OutputValues, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet, RuntimeState, SampleBlock,
-    SamplePhase, Scenario, SearchEnd, Share, SlowedBy, SlowedShare, TimedCall, Tolerance, WarmUp, WarningKind,
-    WorkerReport, processors_of_list,
+    SamplePhase, Scenario, SearchEnd, Share, SlowedBy, SlowedShare, TimedCall, Tolerance, WarmUp,
+    WarningKind, WorkerReport, processors_of_list,
 };
 use host_run::{Interrupt, RunSummary};
 use tempfile::TempDir;

@@ -6,12 +6,12 @@ use host_record::{CaseRecord, ColumnData, Quantity, Source};
 pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnData> {
     let processes = record.each_process();
     Some(match quantity.source {
-        Source::Whole(of) => ColumnData::U64(
-            processes.iter().map(|one| of(one)?.ok()).collect::<Option<_>>()?,
-        ),
-        Source::Real(of) => ColumnData::F64(
-            processes.iter().map(|one| of(one)?.ok()).collect::<Option<_>>()?,
-        ),
+        Source::Whole(of) => {
+            ColumnData::U64(processes.iter().map(|one| of(one)?.ok()).collect::<Option<_>>()?)
+        }
+        Source::Real(of) => {
+            ColumnData::F64(processes.iter().map(|one| of(one)?.ok()).collect::<Option<_>>()?)
+        }
     })
 }
 

@@ -138,7 +138,10 @@ mod tests {
         let fit = Fit::of(&probes(queue, &rates), 5_000_000);
         let RateCurve { border, half, bound_by, shape } = fit.curve();
         let (border, half) = (border.expect("a border").get(), half.expect("a half").get());
-        assert!((760.0..840.0).contains(&border) && (550.0..650.0).contains(&half), "{border} {half}");
+        assert!(
+            (760.0..840.0).contains(&border) && (550.0..650.0).contains(&half),
+            "{border} {half}"
+        );
         assert_eq!((bound_by, shape), (Some(RateBound::Latency), Some(CurveShape::Slope)));
         // 1 / (1 − ρ) grows by ρ / (1 − ρ): by 4 at the limit.
         assert!((2.0..6.0).contains(&fit.growth()), "{}", fit.growth());

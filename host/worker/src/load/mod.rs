@@ -122,8 +122,12 @@ impl Load<'_> {
     /// longer, as LoadGen does from the rate that it is told to expect.
     fn fill_offline_query(&mut self, warm_up: &Thinned) {
         const MORE: f64 = 1.1;
-        let (Some(rules), Some(Pattern::Offline { batches })) = (self.rules(), self.pattern) else { return };
-        let Some(typical_ns) = median(warm_up.kept()).filter(|typical| *typical > 0.0) else { return };
+        let (Some(rules), Some(Pattern::Offline { batches })) = (self.rules(), self.pattern) else {
+            return;
+        };
+        let Some(typical_ns) = median(warm_up.kept()).filter(|typical| *typical > 0.0) else {
+            return;
+        };
         let times = (MORE * rules.minimum_ns as f64 / typical_ns).max(1.0);
         let more = (batches as f64 * times).ceil() as u64;
         self.pattern = Some(Pattern::Offline { batches: more });
@@ -134,7 +138,8 @@ impl Load<'_> {
     /// room for one that takes ten times as long as any of the warm-up.
     fn minimum_ns(&self, warm_up: &Thinned) -> u64 {
         let minimum_ns = self.case.measure.minimum_duration_ns;
-        let closed = matches!(self.pattern, Some(Pattern::SingleStream | Pattern::MultiStream { .. }));
+        let closed =
+            matches!(self.pattern, Some(Pattern::SingleStream | Pattern::MultiStream { .. }));
         match self.rules().filter(|_| closed) {
             Some(_) => {
                 let longest = warm_up.kept().iter().copied().max().unwrap_or(0);

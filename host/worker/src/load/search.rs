@@ -4,7 +4,8 @@ use host_measure::{
     Bracket, KeepUp, MaxRate, ProbeDuration, ProbeResult, Search, find_max_rate, hold,
 };
 use host_record::{
-    Find, HeldLatency, HeldRate, Phase, Probe, Rate, RateBound, RateSearch, Requirement, SamplePhase, SearchEnd,
+    Find, HeldLatency, HeldRate, Phase, Probe, Rate, RateBound, RateSearch, Requirement,
+    SamplePhase, SearchEnd,
 };
 use host_statistics::{
     Quantile, mean_bound, median, order_statistics, over_limit_allowed, prediction_bound,
@@ -194,8 +195,7 @@ impl<L: Runner> Prober<'_, '_, '_, L> {
         let result = summary.pace.map_or(ProbeResult::CouldNotKeepUp, |pace| {
             ProbeResult::judge(latency_ns, kept_up, &pace, self.limit_ns)
         });
-        let saturated =
-            summary.pace.is_none_or(|pace| !KeepUp::default().is_kept_up(&pace, grows));
+        let saturated = summary.pace.is_none_or(|pace| !KeepUp::default().is_kept_up(&pace, grows));
         if result != ProbeResult::GeneratorLate {
             let latency_ns = latency_ns.filter(|_| result != ProbeResult::CouldNotKeepUp);
             self.points.push(Point { rate, queries: summary.queries, latency_ns, saturated });

@@ -2,8 +2,8 @@
 
 use host_measure::{Evidence, Rules, Summary, within};
 use host_record::{
-    Breach, EarlyStopping, HeldLatency, HeldRate, InvalidReason, RateSearch, Requirement, RuleDifference, Scenario,
-    Verdict,
+    Breach, EarlyStopping, HeldLatency, HeldRate, InvalidReason, RateSearch, Requirement,
+    RuleDifference, Scenario, Verdict,
 };
 use host_statistics::{Quantile, median, order_statistics, over_limit_allowed, queries_needed};
 

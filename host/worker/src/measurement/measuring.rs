@@ -36,7 +36,8 @@ pub(super) fn measure<'a>(
     checked: Checked<'a>,
 ) -> Result<Measured<'a>, Stop> {
     let Context { case, clock, .. } = *context;
-    let Checked { mut subject, mut target, checked_outputs, first_run_ns, peak_memory_bytes } = checked;
+    let Checked { mut subject, mut target, checked_outputs, first_run_ns, peak_memory_bytes } =
+        checked;
     let Opened { backend, scheduling, beforehand, meter, .. } = opened;
     let mut load = Load::new(case, &subject.examples)?;
     let others = beforehand.others();

@@ -92,7 +92,8 @@ impl Metric for Energy {
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
         if let Some(processes) = columns.processes() {
-            let of_each = processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
+            let of_each =
+                processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
             let of_each = of_each.collect::<Result<_, _>>()?;
             return Ok(Measurement::all_over_processes(of_each, case.confidence()));
         }
@@ -217,7 +218,10 @@ mod tests {
     fn what_was_not_counted_is_a_gap_with_the_hosts_reason() {
         let mut case = Case::default();
         case.attributes.insert("missing.package-energy".into(), "only root may read it".into());
-        let found = values(compute(&case, &[("device-energy", 3.0), (DEVICE_STEP, 0.02), (TIME, 2.0)]).expect("values"));
+        let found = values(
+            compute(&case, &[("device-energy", 3.0), (DEVICE_STEP, 0.02), (TIME, 2.0)])
+                .expect("values"),
+        );
         assert_eq!(found[0].1, Err("only root may read it".into()));
         assert_eq!(found[1].1, Err("only root may read it".into()));
         assert_eq!(found[2].1, Err("the case has no column `memory-energy`".into()));

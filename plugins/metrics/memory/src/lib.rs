@@ -180,7 +180,10 @@ mod tests {
         let (low, high) = of("memory.peak").interval.expect("an interval");
         assert!((high - 5348.4).abs() < 0.1 && (low - 4851.6).abs() < 0.1, "{low} {high}");
         assert_eq!(of("memory.increase").attributes["process-values"], "3000 3100 3200");
-        assert_eq!((&of("memory.baseline").value, of("memory.baseline").interval), (&Ok(2000.0), None));
+        assert_eq!(
+            (&of("memory.baseline").value, of("memory.baseline").interval),
+            (&Ok(2000.0), None)
+        );
     }
 
     #[test]

@@ -71,7 +71,11 @@ impl Metric for Stability {
         &[LATENCY, WARM_UP_LATENCY, PROCESS]
     }
 
-    fn compute(case: &Case, columns: &Columns, options: Options) -> Result<Vec<Measurement>, Error> {
+    fn compute(
+        case: &Case,
+        columns: &Columns,
+        options: Options,
+    ) -> Result<Vec<Measurement>, Error> {
         let measured = columns.unsigned(LATENCY);
         let warm_up = options.warm_up.then(|| columns.unsigned(WARM_UP_LATENCY));
         let (Ok(latencies), Ok(numbers)) = (&measured, columns.unsigned(PROCESS)) else {

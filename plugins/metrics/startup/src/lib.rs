@@ -54,7 +54,8 @@ impl Metric for Startup {
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
         if let Some(processes) = columns.processes() {
-            let of_each = processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
+            let of_each =
+                processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
             let of_each = of_each.collect::<Result<_, _>>()?;
             return Ok(Measurement::all_over_processes(of_each, case.confidence()));
         }
@@ -65,11 +66,12 @@ impl Metric for Startup {
         let ratio = one(columns, FIRST).and_then(|first| Ok(first / steady_median(case, columns)?));
         let mut all: Vec<Measurement> =
             steps.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
-        let pages = columns.double(CACHED).ok().and_then(|parts| parts.first()).map(|part| match part {
-            0.99.. => "warm",
-            ..0.01 => "cold",
-            _ => "partly warm",
-        });
+        let pages =
+            columns.double(CACHED).ok().and_then(|parts| parts.first()).map(|part| match part {
+                0.99.. => "warm",
+                ..0.01 => "cold",
+                _ => "partly warm",
+            });
         if let (Some(pages), Some(load)) =
             (pages, all.iter_mut().find(|one| one.metric == "startup.load"))
         {

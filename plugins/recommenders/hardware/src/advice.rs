@@ -273,11 +273,7 @@ impl<'a, 'o> Group<'a, 'o> {
     }
 
     /// Returns the best in each open objective. One that is best in several is named once.
-    fn choices(
-        &self,
-        field: &Field<'_, 'a>,
-        advice: &mut Vec<Recommendation>,
-    ) {
+    fn choices(&self, field: &Field<'_, 'a>, advice: &mut Vec<Recommendation>) {
         let eligible = front(field.feasible, &self.objectives, self.considered);
         let mut winners: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for objective in self.open() {
@@ -429,8 +425,10 @@ impl<'a, 'o> Group<'a, 'o> {
         let mut as_good: Vec<String> = Vec::new();
         for objective in objectives {
             let better = |one: f64, other: f64| self.objectives[*objective].better(one, other);
-            let readings = winners.iter().filter_map(|winner| winner.objectives[*objective].as_ref().ok());
-            let best = readings.reduce(|best, one| if better(one.value, best.value) { one } else { best })?;
+            let readings =
+                winners.iter().filter_map(|winner| winner.objectives[*objective].as_ref().ok());
+            let best = readings
+                .reduce(|best, one| if better(one.value, best.value) { one } else { best })?;
             for rival in &rivals {
                 let Ok(reading) = &rival.objectives[*objective] else { continue };
                 let is_worse = better(best.value, reading.value) && differ_at(best, reading, level);
@@ -518,7 +516,8 @@ impl<'a, 'o> Group<'a, 'o> {
                 let reading = reading.as_ref().ok().filter(|_| doubtful(verdict))?;
                 let why = match (reading.prediction, reading.interval) {
                     (Some((low, high)), _) => {
-                        let written = |value| humanise_metric(&reading.metric, value, &reading.unit);
+                        let written =
+                            |value| humanise_metric(&reading.metric, value, &reading.unit);
                         format!(
                             "with 95 % another process has a {} between {} and {}",
                             metric_name(&reading.metric),

@@ -282,7 +282,12 @@ fn what_is_invalid_is_not_recommended() {
         made_up::change_report(tables, case_index, |report| {
             let breach = Breach::OverLimit { over_queries: 9, queries: 10, allowed_queries: 1 };
             let reasons = vec![breach.into()];
-            report.verdict = Some(Verdict { rules: None, reasons, early_stopping: None, departures: Vec::new() });
+            report.verdict = Some(Verdict {
+                rules: None,
+                reasons,
+                early_stopping: None,
+                departures: Vec::new(),
+            });
         });
     };
     let tables = three([
@@ -825,5 +830,8 @@ fn a_limit_is_held_against_where_another_process_will_lie() {
     }
     let said = text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]);
     assert!(said.contains("(not certain: another process may miss p99 ≤ 5 ms"), "{said}");
-    assert!(said.contains("with 95 % another process has a p99 latency between 2.70 ms and 5.30 ms"), "{said}");
+    assert!(
+        said.contains("with 95 % another process has a p99 latency between 2.70 ms and 5.30 ms"),
+        "{said}"
+    );
 }

@@ -9,11 +9,12 @@ plugin: the feature `made-up` is asked for by tests and examples only.
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance, Doubt,
-    Failure, FileId, Gap, HeldLatency, HeldRate, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
-    OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
-    RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings,
-    Tolerance, Verdict, WarmUp, Warning, WorkerReport,
+    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance,
+    Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputSource, InsideRun, Lateness,
+    MeasureSettings, NotMeasured, Outcome, OutputParity, Pace, Parity, Phase, PlacementRule,
+    PluginIdentity, Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch,
+    Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning,
+    WorkerReport,
 };
 use plugin_guest::{Cell, Recommendation, Table};
 
@@ -605,7 +606,12 @@ fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
         used: [("engine", "made-up 1.0"), ("threads", "1")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
-        verdict: Some(Verdict { rules: None, reasons: Vec::new(), early_stopping: None, departures: Vec::new() }),
+        verdict: Some(Verdict {
+            rules: None,
+            reasons: Vec::new(),
+            early_stopping: None,
+            departures: Vec::new(),
+        }),
         conditions: Conditions {
             worker_version: Some("0.1.0".to_owned()),
             scheduling: Some(Scheduling {

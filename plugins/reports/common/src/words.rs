@@ -1,8 +1,8 @@
 //! Text for the nouns of a record.
 
 use host_record::{
-    Conditions, DeviceStates, HeldLatency, HeldRate, OutputParity, Placement, Quantity, RateCurve, RateSearch,
-    Scheduling, Source, Verdict,
+    Conditions, DeviceStates, HeldLatency, HeldRate, OutputParity, Placement, Quantity, RateCurve,
+    RateSearch, Scheduling, Source, Verdict,
 };
 use host_statistics::{Interval, student_interval};
 
@@ -71,11 +71,14 @@ pub(crate) fn rules(verdict: &Verdict) -> Vec<(String, String)> {
     let Some(rules) = verdict.rules else { return Vec::new() };
     let estimate = verdict.early_stopping.and_then(|found| found.estimate_ns);
     let estimate = estimate.map(|estimate| {
-        (format!("result by {rules}"), format!("{} (early stopping)", humanise(estimate as f64, "ns")))
+        (
+            format!("result by {rules}"),
+            format!("{} (early stopping)", humanise(estimate as f64, "ns")),
+        )
     });
     let departures: Vec<_> = verdict.departures.iter().map(|one| one.text()).collect();
-    let differs = (!departures.is_empty())
-        .then(|| (format!("differs from {rules}"), departures.join("; ")));
+    let differs =
+        (!departures.is_empty()).then(|| (format!("differs from {rules}"), departures.join("; ")));
     estimate.into_iter().chain(differs).collect()
 }
 

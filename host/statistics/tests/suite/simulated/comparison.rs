@@ -99,7 +99,8 @@ fn of_many_comparisons_few_findings_are_false() {
             })
             .collect();
         let rates = false_discovery_rates(&probabilities);
-        let findings = |cases: std::ops::Range<usize>| cases.filter(|case| rates[*case] <= 0.05).count();
+        let findings =
+            |cases: std::ops::Range<usize>| cases.filter(|case| rates[*case] <= 0.05).count();
         let (real, wrong) = (findings(0..20), findings(20..100));
         part += wrong as f64 / ((real + wrong).max(1) as f64 * rounds as f64);
         found += real;
@@ -134,9 +135,8 @@ fn a_prediction_interval_has_the_next_process_in_it() {
         let (mut stated, mut held, mut mean) = (0, 0, 0);
         for seed in 0..ROUNDS {
             let random = &mut Random::from_seed(seed);
-            let mut values: Vec<f64> = (0..=count)
-                .map(|_| 100.0 + normal_quantile(random.uniform()))
-                .collect();
+            let mut values: Vec<f64> =
+                (0..=count).map(|_| 100.0 + normal_quantile(random.uniform())).collect();
             let next = values.pop().expect("one more");
             let Ok((low, high)) = prediction_interval(&values, CONFIDENCE) else { continue };
             stated += 1;
