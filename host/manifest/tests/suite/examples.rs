@@ -348,6 +348,25 @@ matrix = {{ {matrix} }}
 }
 
 #[test]
+fn a_cache_is_cold_only_if_asked_for() {
+    let read = |measure: &str| {
+        host_manifest::parse(&format!(
+            r#"
+schema = 1
+experiment = {{ name = "x" }}
+model = [{{ id = "m", path = "m.onnx" }}]
+backend = [{{ id = "cpu" }}]
+measure = {{ {measure} }}
+"#
+        ))
+    };
+    let cold = |measure: &str| read(measure).expect("a manifest").measure.cold_cache;
+    assert!(cold("cold-cache = true") && !cold("cold-cache = false") && !cold(""));
+    let errors = read("cold-cache = 1").expect_err("a number").errors;
+    assert!(errors[0].message.contains("`true` or `false`"), "{:?}", errors[0].message);
+}
+
+#[test]
 fn a_reference_need_not_be_in_the_matrix() {
     let text = |check: &str| {
         format!(

@@ -286,6 +286,21 @@ fn device_time_is_set_beside_the_clock() {
 }
 
 #[test]
+fn results_say_which_part_of_the_model_was_in_memory() {
+    let part = |cold_cache: bool| {
+        let mut case = fault(&[]);
+        case.measure.cold_cache = cold_cache;
+        finish(case).0.conditions.model_cached
+    };
+    // Whoever may not write to the file is told that all of it is, and macOS tells nobody.
+    if let Some(warm) = part(false) {
+        assert!((0.0..=1.0).contains(&warm), "{warm}");
+        let cold = part(true).expect("it was told before");
+        assert!(cold <= warm, "{cold} of {warm}");
+    }
+}
+
+#[test]
 fn a_run_that_returns_long_before_its_device_is_done_is_invalid() {
     let options = [("fault-offers", "device-timer"), ("fault", "lie"), ("fault-milliseconds", "5")];
     let report = finish(fault(&options)).0;

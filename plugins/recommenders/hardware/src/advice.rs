@@ -415,9 +415,9 @@ impl<'a, 'o> Group<'a, 'o> {
         let comparisons = (winners.len() + rivals.len() - 1) * self.open().len();
         let level = CLEARLY / comparisons.max(1) as f64;
         let limited = winners.iter().flat_map(|winner| &winner.limits).map(|(_, reading)| reading);
-        let compared = objectives.iter().flat_map(|objective| {
+        let compared = objectives.iter().filter(|_| !rivals.is_empty()).flat_map(|objective| {
             let all = winners.iter().chain(rivals.iter().copied());
-            all.map(|one| &one.objectives[*objective]).filter(|_| !rivals.is_empty())
+            all.map(move |one| &one.objectives[*objective])
         });
         if limited.chain(compared).flatten().any(Reading::is_of_one_process) {
             return Some("no figures of several processes".to_owned());

@@ -16,6 +16,7 @@ use host_record::{
     Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning,
     WorkerReport,
 };
+use host_statistics::{prediction_interval, student_interval};
 use plugin_guest::{Cell, Recommendation, Table};
 
 /// Tables by name of their view.
@@ -828,12 +829,20 @@ pub fn set_value(
     }
 }
 
-/// Sets a metric's value of each process of a case, given by its place in the plan; the value is their mean.
+/// Sets a metric's value of each process of a case, given by its place in the plan; the value is their mean, with both of
+/// its intervals.
 pub fn set_processes(tables: &mut Tables, case_index: u64, metric: &str, values: &[f64]) {
+    let each: Vec<&[f64]> = values.chunks(1).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
-    set_value(tables, case_index, metric, Some(mean), None);
+    let interval = student_interval(&each, |one| one[0], 0.95);
+    let interval = interval.map(|interval| (interval.low, interval.high)).ok();
+    set_value(tables, case_index, metric, Some(mean), interval);
     let written: Vec<_> = values.iter().map(f64::to_string).collect();
-    let attributes = serde_json::json!({ "process-values": written.join(" ") });
+    let mut attributes = serde_json::json!({ "process-values": written.join(" ") });
+    if let Ok((low, high)) = prediction_interval(values, 0.95) {
+        attributes["prediction-low"] = low.to_string().into();
+        attributes["prediction-high"] = high.to_string().into();
+    }
     let id = text(&case_id(case_index));
     let Some(table) = tables.get_mut("results") else { return };
     for row in &mut table.rows {
