@@ -56,7 +56,7 @@ pub(crate) fn test(
     interval: Duration,
 ) -> io::Result<Vec<Tested>> {
     let batch_ns = query_ns / batches.unwrap_or(1).max(1) as f64;
-    let mut run = || {
+    let mut run = || -> Result<[u64; 4], Error> {
         let start = clock.now();
         let call = target.run_one()?;
         let returned = clock.now();
@@ -70,7 +70,7 @@ pub(crate) fn test(
     if let Some(batches) = batches {
         let enqueued = batches.clamp(1, ENQUEUED);
         let typical_ns = batch_ns * enqueued as f64;
-        let mut burst = || {
+        let mut burst = || -> Result<[u64; 4], Error> {
             let start = clock.now();
             let call = target.run_burst(enqueued)?;
             let returned = clock.now();

@@ -272,7 +272,7 @@ impl Rules {
             top1: share(
                 pairs.iter().flat_map(Pair::rows).map(|(one, other)| place(one) == place(other)),
             ),
-            same_class: self.same_class(pairs),
+            same_class: self.same_class(pairs, scale),
         }
     }
 
@@ -290,7 +290,7 @@ impl Rules {
     }
 
     /// Returns the share of clear rows with the same class, or of whole numbers that are equal.
-    fn same_class(&self, pairs: &[Pair]) -> Option<f64> {
+    fn same_class(&self, pairs: &[Pair], scale: f64) -> Option<f64> {
         if pairs.iter().all(|pair| pair.whole) {
             return share(pairs.iter().flat_map(Pair::values).map(|(one, other)| one == other));
         }
@@ -298,19 +298,28 @@ impl Rules {
         if !self.named && !rows().all(|(reference, _)| is_distribution(reference)) {
             return None;
         }
-        let clear = rows().filter(|(reference, _)| self.is_clear(reference));
+        let clear = rows().filter(|(reference, _)| self.is_clear(reference, scale));
         share(clear.map(|(reference, found)| place(reference) == place(found)))
     }
 
-    /// Returns whether the largest value stands out from the second by more than the tolerance's part of the row's
-    /// standard deviation. A smaller lead is lost to honest rounding.
-    fn is_clear(&self, row: &[f32]) -> bool {
-        let first = place(row);
-        let others = row.iter().enumerate().filter(|(index, _)| *index != first);
+    /// Returns whether the largest value stands out from the second. A smaller lead is lost to honest rounding.
+    fn is_clear(&self, row: &[f32], scale: f64) -> bool {
+        let place = place(row);
+        let others = row.iter().enumerate().filter(|(index, _)| *index != place);
         let second = others.map(|(_, value)| f64::from(*value)).fold(f64::NEG_INFINITY, f64::max);
-        let spread =
-            PairMoments::of(row.iter().map(|value| (f64::from(*value), 0.0))).reference_spread();
-        f64::from(row[first]) - second > self.tolerance.relative * spread
+        let first = f64::from(row[place]);
+        first - second > clear_lead(self.precision) * (scale + first.abs())
+    }
+}
+
+/// Returns the lead of a class that rounding and quantisation do not take, as a part of its value and the output's scale
+/// together: several times what they change.
+fn clear_lead(precision: Precision) -> f64 {
+    match precision {
+        Precision::Fp32 => 1e-4,
+        Precision::Fp16 => 1e-2,
+        Precision::Bf16 => 8e-2,
+        Precision::Int8 => 2e-1,
     }
 }
 
@@ -696,14 +705,14 @@ mod tests {
 
     #[test]
     fn another_class_differs_where_an_output_is_class_scores() {
-        // The first class of the second row has lost its lead: the direction hardly changes.
-        let scores = [0.9_f32, 0.05, 0.05, 0.4, 0.3, 0.3].repeat(8);
+        // The first class of a row has lost its lead: the direction hardly changes.
+        let scores = [0.9_f32, 0.05, 0.05, 0.6, 0.2, 0.2].repeat(8);
         let mut found = scores.clone();
-        (found[3], found[4]) = (0.3, 0.4);
+        (found[3], found[4]) = (0.38, 0.42);
         let passed = |found: &[f32]| judged(Precision::Int8, false, &scores, found, 3);
         let figures = passed(&found).expect("one of 16 rows");
         assert_eq!((figures.top1, figures.same_class), (Some(0.9375), Some(0.9375)));
-        (found[9], found[10]) = (0.3, 0.4);
+        (found[9], found[10]) = (0.38, 0.42);
         let figures = passed(&found).expect_err("two of 16 rows");
         assert_eq!((figures.beyond, figures.same_class), (0, Some(0.875)));
         assert!(figures.cosine > Some(0.95) && figures.correlation > Some(0.95), "{figures:?}");
@@ -712,11 +721,14 @@ mod tests {
         let other = [0.399_f32, 0.400, 0.201].repeat(4);
         let figures = judged(Precision::Fp16, false, &close, &other, 3).expect("a near tie");
         assert_eq!((figures.top1, figures.same_class), (Some(0.0), None));
-        // An embedding has no classes, and logits have some if the examples have labels.
-        let logits = [9.0_f32, 5.0, -20.0].repeat(4);
-        let swapped = [5.5_f32, 9.0, -20.0].repeat(4);
-        judged(Precision::Int8, false, &logits, &swapped, 3).expect("no classes");
-        judged(Precision::Int8, true, &logits, &swapped, 3).expect_err("other classes");
+        // Logits are class scores if the examples have labels. Otherwise it may be an embedding.
+        let logits = [4.0_f32, 1.0, -5.0].repeat(16);
+        let mut found = logits.clone();
+        for row in [0, 5] {
+            (found[3 * row], found[3 * row + 1]) = (2.4, 2.5);
+        }
+        judged(Precision::Int8, false, &logits, &found, 3).expect("no classes");
+        judged(Precision::Int8, true, &logits, &found, 3).expect_err("other classes");
     }
 
     #[test]
