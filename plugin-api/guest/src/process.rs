@@ -15,8 +15,7 @@ const PROCESS: &str = "process";
 pub(crate) const STUDENT: &str = "Student's t over processes";
 
 /// Attributes of one process's value that do not describe the mean over several.
-const OF_ONE: [&str; 5] =
-    ["interval", "confidence", "effective-size", "queries", "measured-ns"];
+const OF_ONE: [&str; 5] = ["interval", "confidence", "effective-size", "queries", "measured-ns"];
 
 impl Columns {
     /// Returns the columns of each process, if there are several; the plugin must ask for the column `process`, which

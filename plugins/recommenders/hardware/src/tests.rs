@@ -73,7 +73,7 @@ fn the_best_within_a_limit_is_named() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))), @r"
-    # digits: use batch 8: highest throughput with p99 ≤ 5 ms
+    # digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: no figures of several processes)
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 8800/s single-stream, 11 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     1 other configuration within the limits did not do better.
     [5eed000000000002 5eed000000000003]
@@ -94,7 +94,7 @@ fn a_limit_inside_an_interval_is_not_certain() {
         (4.9, (4.7, 5.2), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 8: highest throughput with p99 ≤ 5 ms
+    # digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: no figures of several processes)
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 8800/s single-stream, 11 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     1 other configuration within the limits did not do better. Batch 64 would do better: throughput 10 400/s single-stream, 13 000/s offline. Whether batch 64 meets p99 ≤ 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
     [5eed000000000002 5eed000000000003 5eed000000000004 5eed000000000005]
@@ -121,7 +121,7 @@ fn a_percentile_without_an_interval_is_not_certain_to_keep_a_limit() {
     ]);
     made_up::set_value(&mut tables, 0, "latency.p99", Some(1e6), None);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: its p99 has no interval)
+    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: its p99 has no interval; no figures of several processes)
     Batch 1: p99 latency 1.00 ms, throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Whether batch 1 meets p99 ≤ 5 ms is not certain: its p99 latency 1.00 ms has no interval, since queries were too alike to their neighbours.
     [5eed000000000000 5eed000000000001]
@@ -136,7 +136,7 @@ fn what_does_not_differ_clearly_is_a_tie() {
         (3.0, (2.9, 3.1), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 8 or batch 64: they tie for highest throughput with p99 ≤ 5 ms
+    # digits: use batch 8 or batch 64: they tie for highest throughput with p99 ≤ 5 ms (not certain: no figures of several processes)
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 10 240/s single-stream, 12 800/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Batch 64: p99 latency 3.00 ms (2.90 to 3.10 ms), throughput 10 400/s single-stream, 13 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Their throughput does not differ clearly: they differ by no more than 5 %. Of these, batch 8 has the lowest p99 latency. 1 other configuration within the limits did not do better.
@@ -166,11 +166,11 @@ fn without_limits_each_objective_has_its_best() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, Options::default())[..2]), @r"
-    # digits: use batch 1: lowest p99 latency
+    # digits: use batch 1: lowest p99 latency (not certain: no figures of several processes)
     Batch 1: p99 latency 120 µs (110 to 130 µs), throughput 8000/s offline, 6400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better.
     [5eed000000000000 5eed000000000001]
-    # digits: use batch 64: highest throughput
+    # digits: use batch 64: highest throughput (not certain: no figures of several processes)
     Batch 64: p99 latency 6.40 ms (6.20 to 6.60 ms), throughput 13 000/s offline, 10 400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better.
     [5eed000000000004 5eed000000000005]
@@ -230,10 +230,10 @@ fn a_lower_percentile_above_the_limit_rules_out() {
 fn a_real_loss_of_accuracy_is_said() {
     let advice = advice(&made_up::tables(&COMPARISON), at_most("latency.p99", "50ms"));
     insta::assert_snapshot!(text(&advice), @r"
-    # resnet-50: use gpu · fp32 · batch 64 or gpu · int8 · batch 16: they tie for highest throughput with p99 ≤ 50 ms (not certain: 13 of 16 configurations could be compared, 4 disturbed)
+    # resnet-50: use gpu · fp32 · batch 64 or gpu · int8 · batch 16: they tie for highest throughput with p99 ≤ 50 ms (not certain: no figures of several processes; 13 of 16 configurations could be compared, 4 disturbed)
     gpu · fp32 · batch 64: p99 latency 1.70 ms (1.70 to 2.41 ms), throughput 52 103/s single-stream, 49 498/s offline, peak memory 49.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %).
-    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries; scatter within a third: 5.87 µs). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
+    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries; scatter within a third: 5.87 µs). Of the 13 that were compared, 4 had warnings that can explain such differences (drift): remove the causes, and measure again.
     [5eed000000000016 5eed000000000017 5eed00000000001c 5eed00000000001d 5eed000000000014]
     # resnet-50: Pareto front by p99 latency and throughput: 7 configurations
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; 6 other configurations are dominated.
@@ -263,7 +263,7 @@ fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
     ]);
     made_up::crash(&mut tables, 5, Phase::Measure);
     let advice = advice(&tables, at_most("memory.peak", "1GiB"));
-    insta::assert_snapshot!(advice[1].title, @"digits: use batch 8: highest throughput with peak memory ≤ 1 GiB (2 of 3 configurations could be compared)");
+    insta::assert_snapshot!(advice[1].title, @"digits: use batch 8: highest throughput with peak memory ≤ 1 GiB (not certain: no figures of several processes; 2 of 3 configurations could be compared)");
     insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r"
     # digits: batch 64 could not be judged
     Batch 64: it failed in offline: the worker was killed by signal 11 (SIGSEGV) in phase measure.
@@ -321,7 +321,7 @@ fn throughputs_of_different_scenarios_are_not_compared() {
     made_up::set_value(&mut tables, 0, "throughput.samples", Some(99_000.0), None);
     tables.get_mut("cases").expect("a view").rows.remove(1);
     let advice = advice(&tables, Options::default());
-    insta::assert_snapshot!(advice[0].title, @"digits: use batch 1: lowest p99 latency and highest throughput");
+    insta::assert_snapshot!(advice[0].title, @"digits: use batch 1: lowest p99 latency and highest throughput (not certain: no figures of several processes)");
 }
 
 #[test]
@@ -339,7 +339,7 @@ fn what_differs_by_noise_alone_is_a_tie() {
 #[test]
 fn one_case_is_not_crowned() {
     insta::assert_snapshot!(text(&advice(&made_up::tables(&SINGLE), at_most("latency.p99", "5ms"))), @r"
-    # digits: cpu · cpu:0 · fp32 · batch 1 is the only configuration measured, and it meets p99 ≤ 5 ms
+    # digits: cpu · cpu:0 · fp32 · batch 1 is the only configuration measured, and it meets p99 ≤ 5 ms (not certain: no figures of several processes)
     cpu · cpu:0 · fp32 · batch 1: p99 latency 174 µs (174 to 183 µs), throughput 8621/s, peak memory 36.4 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     [5eed000000000000]
     ");
@@ -349,7 +349,7 @@ fn one_case_is_not_crowned() {
 fn without_single_stream_there_is_no_latency_to_judge() {
     let shape = Shape { scenarios: &[Scenario::Offline], ..QUICKSTART };
     insta::assert_snapshot!(text(&advice(&made_up::tables(&shape), Options::default())[..1]), @r"
-    # digits: use batch 8: highest throughput
+    # digits: use batch 8: highest throughput (not certain: no figures of several processes)
     Batch 8: throughput 11 040/s, peak memory 37.8 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better. No configuration has a p99 latency, so it was not compared.
     [5eed000000000001]
