@@ -323,9 +323,9 @@ table! {
     TolerancesTable {
         /// In fp32. When absent: of-scale 1e-4, relative 1e-3, cosine 0.9999, top1 0.999.
         "fp32" fp32: ToleranceTable, optional;
-        /// In fp16. When absent: of-scale 1e-2, relative 1e-2, cosine 0.999, top1 0.99.
+        /// In fp16. When absent: of-scale 3e-2, relative 2e-2, cosine 0.999, top1 0.99.
         "fp16" fp16: ToleranceTable, optional;
-        /// In bf16. When absent: of-scale 1e-1, relative 5e-2, cosine 0.99, top1 0.98.
+        /// In bf16. When absent: of-scale 3e-1, relative 1e-1, cosine 0.99, top1 0.98.
         "bf16" bf16: ToleranceTable, optional;
         /// In int8. When absent: of-scale 1, relative 0.5, cosine 0.95, top1 0.9.
         "int8" int8: ToleranceTable, optional;

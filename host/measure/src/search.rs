@@ -234,6 +234,8 @@ pub fn within(measurements: u32, mean_ns: u64, limit_ns: u64, latency_ns: u64) -
 /// here logarithms of latencies, with the wanted confidence: of their mean, or of the next value. `measure` must apply
 /// the requirements of the verdict on the case ([`KeepUp::is_kept_up`](crate::KeepUp::is_kept_up)).
 ///
+/// The bracket may be that of a search that ran out of probes: what its best rate is worth, is found here.
+///
 /// Once there are five measurements the rate is lowered to where the bound meets the limit, and measured again. It holds
 /// if the bound there is within the limit. A rate that the target could not keep up with is lowered by 3 %.
 ///

@@ -523,7 +523,7 @@ mod tests {
     fn outputs_beyond_the_tolerance_fail_with_their_figures() {
         let (kind, detail) = difference(&[1.5, -2.0, 3.0, 4.0], &[5.0, 6.0, -7.0, -8.0]);
         assert_eq!(kind, DifferenceKind::BeyondTolerance);
-        insta::assert_snapshot!(detail, @"");
+        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance, scale of the reference 5.667e0, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, correlation 0.387633, top-1 agreement 0.750000; allowed: 1e-4 of the scale + 1e-3 of the value, cosine 0.9999, top-1 99.9 % (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         // Half a precision allows more.
         let reference = batches(&FIRST, &SECOND);
         let found = batches(&[1.01, -2.0, 3.0, 4.0], &SECOND);

@@ -417,21 +417,30 @@ mod tests {
         let doubt = Change::CannotTell(Doubt::OneProcess);
         let one = case(LATENCY, [1004.0, 3004.0], doubt);
         let common = Common::of([&one.key].into_iter());
-        for (width, gone) in [
-            (200, None),
-            (160, Some("second larger")),
-            (125, Some("second larger, first interval")),
-            (100, Some("second larger, first interval, second interval")),
-            (
-                80,
-                Some("second larger, first interval, second interval, second median, first median"),
-            ),
-        ] {
+        // In the order in which they give way.
+        let order = [
+            "second larger",
+            "first interval",
+            "second interval",
+            "false discovery",
+            "second median",
+            "first median",
+            "could be seen",
+        ];
+        let mut fewest = 0;
+        for width in [300, 200, 160, 125, 100, 80] {
             let (drawn, note) = table::fit(columns(std::slice::from_ref(&one), &common), width);
             assert!(drawn.contains("cannot tell: a run of one process"), "{width}: {drawn}");
-            let gone = gone.map(|gone| format!("{width} columns have no room for {gone}"));
-            assert_eq!(note, gone, "{drawn}");
+            let gone = note.as_deref().map_or(String::new(), |note| {
+                let start = format!("{width} columns have no room for ");
+                note.strip_prefix(&start).expect("what is left out").to_owned()
+            });
+            let gone: Vec<&str> = gone.split(", ").filter(|name| !name.is_empty()).collect();
+            assert_eq!(gone, order[..gone.len()], "{width}: {drawn}");
+            assert!(gone.len() >= fewest && (width < 300 || gone.is_empty()), "{width}: {gone:?}");
+            fewest = gone.len();
         }
+        assert!(fewest > 3, "a narrow terminal has no room for all: {fewest}");
         for width in [20, 30, 40, 60] {
             let (drawn, _) = table::fit(columns(std::slice::from_ref(&one), &common), width);
             let words: Vec<&str> = drawn.split_whitespace().collect();

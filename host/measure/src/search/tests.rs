@@ -216,7 +216,9 @@ fn searched(random: &mut Random, bound: impl Fn(&[f64]) -> Option<f64>) -> Resul
             ProbeResult::Latency(p99(queue(rate, 2.0, random)))
         })
     });
-    let Ok(MaxRate::Found(bracket)) = found else { panic!("{found:?}") };
+    let Ok(MaxRate::Found(bracket) | MaxRate::Inconclusive(bracket)) = found else {
+        panic!("{found:?}")
+    };
     let (end, held) = hold(bracket, LIMIT_NS, 1.3, bound, |rate| {
         Ok::<_, Infallible>(ProbeResult::Latency(p99(queue(rate, 5.0, random))))
     })

@@ -439,7 +439,7 @@ schema = 1
 experiment = { name = "test" }
 model = [{ id = "a", path = "a.onnx" }, { id = "b", path = "b.onnx" }]
 backend = [{ id = "cuda", device = ["cuda:0", "cuda:1"] }]
-check = { reference = "cpu", tolerance = { fp16 = { absolute = 0.5 } } }
+check = { reference = "cpu", tolerance = { fp16 = { of-scale = 0.5 } } }
 matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
 "#;
     let gpu = |id: &str| device(id, &[Precision::Fp32, Precision::Fp16]);
@@ -457,7 +457,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
                 let own = case.reference(&check);
                 assert_eq!((&*own.key.device, own.key.batch), ("cpu:0", case.key.batch));
                 let expected = if case.key.precision == Precision::Fp16 { 0.5 } else { 1e-4 };
-                assert_eq!(check.tolerance.absolute, expected);
+                assert_eq!(check.tolerance.of_scale, expected);
                 (case.key.model.clone(), case.key.batch, check.id)
             }
             PlannedCase::Gap { gap, .. } => panic!("{gap:?}"),

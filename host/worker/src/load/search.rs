@@ -100,7 +100,8 @@ impl Load<'_> {
             HeldLatency::Next => NEXT,
         };
         let mut held = None;
-        if let MaxRate::Found(bracket) = found {
+        // That holds for the best rate of a search that ran out of probes as well.
+        if let MaxRate::Found(bracket) | MaxRate::Inconclusive(bracket) = found {
             let growth = Fit::of(&prober.points, limit.at_most_ns).growth();
             let bound = |values: &[f64]| match of {
                 HeldLatency::Mean => mean_bound(values, confidence).ok(),

@@ -55,8 +55,9 @@ fn equal_samples_differ_no_more_often_than_stated() {
                 assert_eq!(found.low > 1.0 || found.high < 1.0, found.probability < 0.05);
                 found.probability < 0.05
             });
-            // The approximation of the degrees of freedom is known to be liberal by 1 to 2 % with few values.
-            assert!(found <= 0.072, "{first} and {second}, {spreads:?}: {found}");
+            // The approximation of the degrees of freedom is known to be liberal with few values, by 2 % if one sample
+            // has two.
+            assert!(found <= 0.08, "{first} and {second}, {spreads:?}: {found}");
         }
     }
 }
@@ -79,7 +80,9 @@ fn what_could_have_been_seen_is_seen_as_often_as_stated() {
             seen += u64::from(found.probability < 0.05);
         }
         let seen = seen as f64 / ROUNDS as f64;
-        assert!((0.74..0.86).contains(&seen), "{count}: {seen}");
+        // With three values the degrees of freedom vary much.
+        let least = if count == 3 { 0.65 } else { 0.74 };
+        assert!((least..0.86).contains(&seen), "{count}: {seen}");
         assert!((stated / change.ln() - 1.0).abs() < 0.25, "{count}: {stated} and {}", change.ln());
     }
 }
@@ -147,8 +150,8 @@ fn a_prediction_interval_has_the_next_process_in_it() {
         }
         let part = |held: u64| held as f64 / stated as f64;
         assert!((0.94..0.96).contains(&part(held)), "{count}: {}", part(held));
-        // The interval of the mean has not.
-        assert!(part(mean) < 0.9 && (count < 5 || part(mean) < 0.8), "{count}: {}", part(mean));
+        // The interval of the mean has not; the less so, the better the mean is known.
+        assert!(part(mean) < 0.93 && (count < 5 || part(mean) < 0.8), "{count}: {}", part(mean));
         assert!(stated as f64 > 0.9 * ROUNDS as f64);
     }
 }
