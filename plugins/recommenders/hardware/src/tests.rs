@@ -105,7 +105,7 @@ fn a_limit_inside_an_interval_is_not_certain() {
         (9.0, (8.9, 9.2), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: the interval of its p99 crosses the limit)
+    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: the interval of its p99 crosses the limit; no figures of several processes)
     Batch 1: p99 latency 4.90 ms (4.70 to 5.20 ms), throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Whether batch 1 meets p99 ≤ 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
     [5eed000000000000 5eed000000000001]
