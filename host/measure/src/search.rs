@@ -90,8 +90,7 @@ impl Search {
 pub enum MaxRate {
     /// The border lies in this bracket, whose bounds were both probed at least twice.
     Found(Bracket),
-    /// Probes ran out before the bracket was narrow and its bounds were confirmed, or no rate passed the
-    /// measurement of the result.
+    /// Probes ran out before the bracket was narrow and its bounds were confirmed, or no rate held.
     Inconclusive(Bracket),
     /// The load generator was late each time at a rate that may lie in this bracket.
     GeneratorLate(Bracket),
