@@ -504,12 +504,18 @@ its worst case, and by the advice in a sentence each. --warnings and --advice pr
 
 const COMPARE_HELP: &str = "\
 Cases are matched by their id, so only equally defined cases are compared. For each, the median
-latency of the second run is compared with that of the first. A verdict needs several processes in
-both runs (`processes = 5` under [measure]), because processes differ by more than the queries of
-one. If their 95 % intervals do not overlap, the case is slower or faster. If they overlap, if there
-is no interval, if a run has a single process or if a result is invalid, no verdict is possible,
-which does not mean that nothing changed. For a single process the interval within it is shown,
-which says nothing about the next process.
+latency of the second run is compared with that of the first, or the rate if it was searched, and
+then every metric that both runs have. A verdict needs several processes in both runs (`processes =
+5` under [measure]), because processes differ by more than the queries of one. They are compared by
+Welch's test on logarithms. The change is the ratio of geometric means over processes, with its 95 %
+interval. If no difference is found, the column \"could be seen\" has the change that would have been
+found in 80 % of such comparisons. Smaller ones may be there.
+
+Of many comparisons some find something by chance. So a change counts if its false-discovery rate is
+at most 5 %: so many of all findings are expected to be false. Main figures are corrected over all
+cases, and the other metrics over all cases and metrics. If a run has a single process or if a
+result is invalid, no verdict is possible, which does not mean that nothing changed. For a single
+process the interval within it is shown, which says nothing about the next process.
 
 The last column is the share of pairs of a first and a second value in which the second is larger.
 For several processes the values are their medians, and p is that of the Mann-Whitney test: the

@@ -11,11 +11,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use host_experiment::{CaseResults as Case, RunResults};
+use host_experiment::{CONFIDENCE, CaseResults as Case, RunResults};
 use host_record::{
-    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Recommendation, Shown,
-    Table, Tolerance, WarningKind, by_kind, is_bundled, summary,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Rate, Recommendation,
+    Shown, Table, Tolerance, WarningKind, by_kind, is_bundled, summary,
 };
+use host_statistics::{prediction_interval, student_interval};
 use host_store::RunFolder;
 use serde_json::{Value, json};
 
@@ -471,6 +472,7 @@ fn document(case: &Case) -> Value {
             "unit": value.unit,
             "direction": value.direction,
             "interval": value.interval,
+            "prediction": value.prediction(),
             "attributes": value.attributes,
         });
         if let Err(gap) = &value.value {
@@ -510,12 +512,27 @@ fn document(case: &Case) -> Value {
         "verdict": verdict,
         "quantities": case.record.quantities(),
         "search": report.and_then(|report| report.search.as_ref()),
+        "searched-rate": searched_rate(&case.record),
         "warnings": case.warnings(),
         "parity": case.parity(),
         "metrics": case.metrics.iter().map(metric).collect::<serde_json::Map<_, _>>(),
         "metric-errors": case.errors.iter().map(|(plugin, error)| json!({
             "plugin": plugin, "error": error,
         })).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the rate over the processes that searched it: its mean, with the interval of the mean and the one in which
+/// another process will lie; null unless there are several.
+fn searched_rate(record: &CaseRecord) -> Value {
+    let rates: Vec<f64> = record.searched_rates().into_iter().map(Rate::get).collect();
+    let each: Vec<&[f64]> = rates.chunks(1).collect();
+    let Ok(found) = student_interval(&each, |rate| rate[0], CONFIDENCE) else { return Value::Null };
+    json!({
+        "mean-per-second": found.value,
+        "interval": (found.low, found.high),
+        "prediction": prediction_interval(&rates, CONFIDENCE).ok(),
+        "processes": rates.len(),
     })
 }
 
@@ -577,8 +594,9 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
         output.top1.map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
     });
     let allowed = column("allowed", false, &|(_, tolerance, _)| tolerance.to_string());
-    let short = rows.iter().map(|(_, Tolerance { absolute, relative, cosine }, _)| {
-        format!("{absolute:e} + {relative:e}, {cosine}")
+    let short = rows.iter().map(|(_, tolerance, _)| {
+        let Tolerance { absolute, of_scale, relative, cosine, .. } = tolerance;
+        format!("{:e} + {relative:e}, {cosine}", absolute.max(*of_scale))
     });
     columns.push(Column { short: Some(("allowed".into(), short.collect())), ..allowed });
     columns

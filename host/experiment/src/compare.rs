@@ -1,29 +1,33 @@
 /*!
-Comparison of two runs: which cases became slower or faster.
+Comparison of two runs: which cases became slower or faster, and what else changed.
 
-Cases are matched by their id, a hash of the case's definition, and compared by their median latency. Processes
-differ more than the queries within one, and a single process does not show how much. So a case has a result only
-if both runs have several processes: each then has an interval over them, and if the intervals do not overlap, one
-run is slower. The change is unknown, which does not mean "no change", if the intervals overlap or are missing, if
-a run has a single process, or if a result is invalid. The interval within a single process is shown and labelled
-as such.
+Cases are matched by their id, a hash of the case's definition. Each has a main figure, its median latency, and all
+metrics that both runs have. Processes differ more than the queries within one, and a single process does not show how
+much. So a change is found only if both runs have several processes: by Welch's test on the logarithms of one value
+from each process (`host_statistics::ratio`). A comparison states the ratio with its interval, and how large a change
+would have been found in four of five comparisons. So "no difference found" says how little that may mean.
+
+Of many comparisons some find something by chance. So a change counts by its false-discovery rate: at most 5 % of all
+findings are expected to be false. Main figures are corrected over all cases, and other metrics over all cases and
+metrics. Exchanging the runs inverts the ratios and changes nothing else.
+
+The change is unknown, which does not mean "no change", if no difference is found, if a run has a single process, or if
+a result is invalid. The interval within a single process is shown and labelled as such.
 
 If the rate was searched, each process was measured at the rate that it found, and latencies at different rates
-cannot be compared. Then the rates themselves are compared in the same way; higher is better.
+cannot be compared. Then the rate is the main figure; higher is better.
 
-The comparison also shows the part of values that are larger in the second run. For processes' medians it has the
-probability by the test of Mann and Whitney, and the smallest probability possible with so few processes. For the
-queries of single processes it only describes them and tests nothing.
+The comparison also shows the part of values that are larger in the second run.
 */
 
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, CaseRecord, ColumnData, Outcome, Rate, WarningKind, WorkerReport, column,
+    CaseKey, CaseRecord, ColumnData, Direction, MetricValue, Outcome, Rate, Warning, column,
 };
 use host_statistics::{
-    Quantile, Resampling, Undefined, least_probability, mann_whitney, median, processes_interval,
-    sized_estimates,
+    Quantile, Ratio, Resampling, Undefined, false_discovery_rates, least_probability, mann_whitney,
+    median, processes_interval, ratio, sized_estimates,
 };
 use host_store::RunFolder;
 
@@ -31,6 +35,18 @@ use crate::error::Result;
 
 /// Confidence of the intervals.
 pub const CONFIDENCE: f64 = 0.95;
+
+/// Greatest expected part of false findings among all.
+pub const FALSE_DISCOVERIES: f64 = 0.05;
+
+/// Part of all comparisons in which [`Ratio::detectable`] would be found.
+pub const POWER: f64 = 0.8;
+
+/// The main figure of a case: the median latency.
+pub const LATENCY: &str = "latency.p50";
+
+/// The main figure of a case whose rate was searched: the rate that was found.
+pub const RATE: &str = "rate";
 
 /// Two runs, compared.
 #[derive(Debug)]
@@ -62,9 +78,29 @@ pub fn compare(first: &RunFolder, second: &RunFolder) -> Result<Comparison> {
     }
     alone += before.len();
     cases.sort_by_key(|(index, _)| *index);
-    let cases = cases.into_iter().map(|(_, case)| case).collect();
+    let mut cases: Vec<Compared> = cases.into_iter().map(|(_, case)| case).collect();
+    settle(cases.iter_mut().map(|case| &mut case.main).collect());
+    settle(cases.iter_mut().flat_map(|case| &mut case.others).collect());
     let [first, second] = [first, second].map(|run| run.run_id().to_owned());
     Ok(Comparison { first, second, cases, alone })
+}
+
+/// Corrects comparisons for their number, and says what each found.
+fn settle(mut changes: Vec<&mut MetricChange>) {
+    let mut tested: Vec<&mut MetricChange> = changes
+        .iter_mut()
+        .filter(|one| one.ratio.is_some() && one.change == Change::CannotTell(Doubt::NotFound))
+        .map(|one| &mut **one)
+        .collect();
+    let probabilities: Vec<f64> =
+        tested.iter().filter_map(|one| one.ratio.map(|ratio| ratio.probability)).collect();
+    for (one, rate) in tested.iter_mut().zip(false_discovery_rates(&probabilities)) {
+        one.false_discovery_rate = Some(rate);
+        let is_larger = one.ratio.is_some_and(|ratio| ratio.value > 1.0);
+        if rate <= FALSE_DISCOVERIES {
+            one.change = if is_larger { Change::Larger } else { Change::Smaller };
+        }
+    }
 }
 
 /// A case as one run has measured it.
@@ -73,14 +109,20 @@ struct Measured {
     index: usize,
     is_valid: bool,
     is_simulated: bool,
-    is_disturbed: bool,
+    warnings: Vec<Warning>,
     /// Latencies of each process.
     processes: Vec<Vec<u64>>,
     /// The rate that each process found, in queries per second, if it was searched.
     rates: Option<Vec<f64>>,
+    /// Values of metrics.
+    metrics: Vec<MetricValue>,
 }
 
 fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
+    let mut metrics: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
+    for result in folder.results()? {
+        metrics.entry(result.case_id).or_default().extend(result.values);
+    }
     let mut all = BTreeMap::new();
     for (index, record) in folder.records()?.enumerate() {
         let record = record?;
@@ -112,55 +154,32 @@ fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
             Outcome::Finished(report) => report.used.contains_key("simulated"),
             _ => false,
         };
-        let is_disturbed = reports(&record)
-            .flat_map(|report| &report.warnings)
-            .any(|warning| DISTURBANCES.contains(&warning.kind()));
+        let warnings = record.reports().flat_map(|report| report.warnings.clone()).collect();
         let rates = record.searched_rates();
         let rates = (!rates.is_empty()).then(|| rates.into_iter().map(Rate::get).collect());
         let CaseRecord { case_id, key, .. } = record;
+        let metrics = metrics.remove(&case_id).unwrap_or_default();
         let measured =
-            Measured { key, index, is_valid, is_simulated, is_disturbed, processes, rates };
+            Measured { key, index, is_valid, is_simulated, warnings, processes, rates, metrics };
         all.insert(case_id, measured);
     }
     Ok(all)
 }
 
-/// Disturbances that may affect one run and not the other.
-const DISTURBANCES: [WarningKind; 2] = [WarningKind::MachineBusy, WarningKind::Throttled];
-
-/// Iterates over the reports of all processes of a finished case.
-fn reports(record: &CaseRecord) -> impl Iterator<Item = &WorkerReport> {
-    let first = match &record.outcome {
-        Outcome::Finished(report) => Some(&**report),
-        _ => None,
-    };
-    record.further.iter().chain(first)
-}
-
 fn is_valid(record: &CaseRecord) -> bool {
-    reports(record).all(|report| report.verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
+    let mut verdicts = record.reports().map(|report| &report.verdict);
+    verdicts.all(|verdict| verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
 }
 
-/// Quantity that two runs are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantity {
-    /// The median latency in nanoseconds. Less is better.
-    Latency,
-    /// The rate that was found, in queries per second. More is better.
-    Rate,
-}
-
-/// The figure of a run: its median latency, or the rate that it found.
+/// A figure of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// The quantity.
-    pub quantity: Quantity,
-    /// Its value.
+    /// Its value: the mean over processes, if there are several.
     pub value: f64,
     /// Its uncertainty.
     pub spread: Spread,
-    /// Processes of the run.
-    pub processes: usize,
+    /// The value of each process.
+    pub processes: Vec<f64>,
 }
 
 /// Uncertainty of a figure.
@@ -173,8 +192,10 @@ pub enum Spread {
 }
 
 impl Figure {
-    fn of(processes: &[Vec<u64>]) -> Option<Self> {
+    /// Returns the median latency.
+    fn of_latencies(processes: &[Vec<u64>]) -> Option<Self> {
         let slices: Vec<&[u64]> = processes.iter().map(Vec::as_slice).collect();
+        let medians = slices.iter().map(|one| median(one)).collect::<Option<Vec<_>>>()?;
         let (value, spread) = match slices.as_slice() {
             [] => return None,
             [latencies] => match sized_estimates(latencies, &[Quantile::P50], CONFIDENCE).pop()? {
@@ -188,28 +209,40 @@ impl Figure {
                 let resampling = Resampling { resamples: 2000, confidence: CONFIDENCE, seed: 0 };
                 let statistic = |values: &[u64]| median(values).unwrap_or(0.0);
                 let found = processes_interval(several, statistic, &resampling);
-                let medians = several.iter().map(|one| median(one)).collect::<Option<Vec<_>>>()?;
                 let mean = medians.iter().sum::<f64>() / medians.len() as f64;
                 (mean, Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high))))
             }
         };
-        Some(Self { quantity: Quantity::Latency, value, spread, processes: processes.len() })
+        Some(Self { value, spread, processes: medians })
     }
 
-    /// Returns the mean of the rates that processes found.
-    fn of_rates(rates: &[f64]) -> Option<Self> {
-        let spread = match rates {
+    /// Returns the mean of one value from each process.
+    fn of_values(values: &[f64]) -> Option<Self> {
+        let spread = match values {
             [] => return None,
             [_] => Spread::Within(None),
             several => {
                 let slices: Vec<&[f64]> = several.chunks(1).collect();
                 let resampling = Resampling { resamples: 2000, confidence: CONFIDENCE, seed: 0 };
-                let found = processes_interval(&slices, |rate| rate[0], &resampling);
+                let found = processes_interval(&slices, |one| one[0], &resampling);
                 Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high)))
             }
         };
-        let value = rates.iter().sum::<f64>() / rates.len() as f64;
-        Some(Self { quantity: Quantity::Rate, value, spread, processes: rates.len() })
+        let value = values.iter().sum::<f64>() / values.len() as f64;
+        Some(Self { value, spread, processes: values.to_vec() })
+    }
+
+    /// Returns a metric's value.
+    fn of_metric(metric: &MetricValue) -> Option<Self> {
+        let value = *metric.value.as_ref().ok()?;
+        match metric.process_values() {
+            Some(values) => Self::of_values(&values),
+            None => Some(Self {
+                value,
+                spread: Spread::Within(metric.interval),
+                processes: vec![value],
+            }),
+        }
     }
 
     /// Returns the interval at [`CONFIDENCE`], if there is one.
@@ -251,13 +284,13 @@ impl Unit {
     }
 }
 
-/// Change of a case between two runs.
+/// Change of a figure between two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// The second run is slower.
-    Slower,
-    /// The second run is faster.
-    Faster,
+    /// The second run has the larger figure.
+    Larger,
+    /// The second run has the smaller figure.
+    Smaller,
     /// Unknown, which does not mean unchanged.
     CannotTell(Doubt),
 }
@@ -265,12 +298,12 @@ pub enum Change {
 /// Reason why the change is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// A run has a single process.
+    /// A run has a single process, or the metric does not state the values of processes.
     OneProcess,
-    /// The intervals overlap.
-    Overlap,
-    /// A run has no interval over its processes.
-    NoInterval(Undefined),
+    /// The processes of a run differ by as much as the runs do.
+    NotFound,
+    /// The values of the processes cannot be compared.
+    Undefined(Undefined),
     /// The queries of a run are lost.
     NoQueries,
     /// A result is invalid.
@@ -279,31 +312,89 @@ pub enum Doubt {
     Simulated,
 }
 
-impl Change {
-    fn between(before: &Figure, after: &Figure) -> Self {
-        let (low_is, high_is) = match after.quantity {
-            Quantity::Latency => (Self::Faster, Self::Slower),
-            Quantity::Rate => (Self::Slower, Self::Faster),
+/// One figure of a case in both runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricChange {
+    /// The metric, or [`LATENCY`] or [`RATE`].
+    pub metric: String,
+    /// Unit by its symbol.
+    pub unit: String,
+    /// Which way is better.
+    pub direction: Direction,
+    /// The figure in the first run.
+    pub before: Option<Figure>,
+    /// The figure in the second run.
+    pub after: Option<Figure>,
+    /// The ratio of the second to the first, if both have several processes.
+    pub ratio: Option<Ratio>,
+    /// Smallest expected part of false findings at which this one would be among the findings.
+    pub false_discovery_rate: Option<f64>,
+    /// The change.
+    pub change: Change,
+}
+
+impl MetricChange {
+    /// Compares two figures. What the comparison found is settled once all are known.
+    fn new(
+        metric: &str,
+        unit: &str,
+        direction: Direction,
+        [before, after]: [Option<Figure>; 2],
+    ) -> Self {
+        let (ratio, doubt) = match (&before, &after) {
+            (Some(before), Some(after))
+                if before.processes.len() < 2 || after.processes.len() < 2 =>
+            {
+                (None, Doubt::OneProcess)
+            }
+            (Some(before), Some(after)) => {
+                match ratio(&before.processes, &after.processes, CONFIDENCE) {
+                    Ok(ratio) => (Some(ratio), Doubt::NotFound),
+                    Err(reason) => (None, Doubt::Undefined(reason)),
+                }
+            }
+            _ => (None, Doubt::NoQueries),
         };
-        let (Spread::Processes(before), Spread::Processes(after)) = (&before.spread, &after.spread)
-        else {
-            return Self::CannotTell(Doubt::OneProcess);
-        };
-        match (before, after) {
-            (Err(reason), _) | (_, Err(reason)) => Self::CannotTell(Doubt::NoInterval(*reason)),
-            (Ok((_, high)), Ok((low, _))) if high < low => high_is,
-            (Ok((low, _)), Ok((_, high))) if high < low => low_is,
-            _ => Self::CannotTell(Doubt::Overlap),
+        Self {
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            direction,
+            before,
+            after,
+            ratio,
+            false_discovery_rate: None,
+            change: Change::CannotTell(doubt),
         }
     }
 
-    /// Returns its name.
+    /// Returns the relative change: that of the ratio of geometric means, if there is one.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Slower => "slower",
-            Self::Faster => "faster",
-            Self::CannotTell(_) => "cannot-tell",
+    pub fn part(&self) -> Option<f64> {
+        if let Some(ratio) = self.ratio {
+            return Some(ratio.value - 1.0);
+        }
+        let (before, after) = (self.before.as_ref()?.value, self.after.as_ref()?.value);
+        (before > 0.0).then(|| after / before - 1.0)
+    }
+
+    /// Returns the verdict: `slower` or `faster` of a time or a rate, `worse` or `better` of another metric with a
+    /// better direction, and `larger` or `smaller` of others; `cannot-tell` if it is unknown.
+    #[must_use]
+    pub fn verdict(&self) -> &'static str {
+        let is_larger = match self.change {
+            Change::Larger => true,
+            Change::Smaller => false,
+            Change::CannotTell(_) => return "cannot-tell",
+        };
+        let plugin = self.metric.split('.').next();
+        let is_speed = matches!(plugin, Some("latency" | "throughput" | "startup" | RATE));
+        match (self.direction, is_larger, is_speed) {
+            (Direction::Lower, true, true) | (Direction::Higher, false, true) => "slower",
+            (Direction::Lower, false, true) | (Direction::Higher, true, true) => "faster",
+            (Direction::Lower, true, false) | (Direction::Higher, false, false) => "worse",
+            (Direction::Lower, false, false) | (Direction::Higher, true, false) => "better",
+            (Direction::Neutral, true, _) => "larger",
+            (Direction::Neutral, false, _) => "smaller",
         }
     }
 }
@@ -352,167 +443,67 @@ pub struct Compared {
     pub id: String,
     /// Its coordinates.
     pub key: CaseKey,
-    /// Its figure in the first run.
-    pub before: Option<Figure>,
-    /// Its figure in the second run.
-    pub after: Option<Figure>,
-    /// The change.
-    pub change: Change,
+    /// Its median latency, or the rate that was found.
+    pub main: MetricChange,
+    /// Its metrics in both runs.
+    pub others: Vec<MetricChange>,
     /// Part of the values that are larger in the second run.
     pub larger: Option<Superiority>,
-    /// Whether other work or heat disturbed the case, in the first and in the second run.
+    /// Whether a warning casts doubt on the main figure, in the first and in the second run.
     pub disturbed: [bool; 2],
 }
 
 impl Compared {
     fn new(id: String, before: &Measured, after: &Measured) -> Self {
         let rates = before.rates.as_deref().zip(after.rates.as_deref());
-        let (figures, larger) = match rates {
+        let (main, larger) = match rates {
             Some((of_before, of_after)) => {
-                let figures = [of_before, of_after].map(Figure::of_rates);
-                (figures, Superiority::of_processes(of_before, of_after))
+                let figures = [of_before, of_after].map(Figure::of_values);
+                let main = MetricChange::new(RATE, "1/s", Direction::Higher, figures);
+                (main, Superiority::of_processes(of_before, of_after))
             }
             None => {
-                let figures = [before, after].map(|run| Figure::of(&run.processes));
-                (figures, Superiority::between(&before.processes, &after.processes))
+                let figures = [before, after].map(|run| Figure::of_latencies(&run.processes));
+                let main = MetricChange::new(LATENCY, "ns", Direction::Lower, figures);
+                (main, Superiority::between(&before.processes, &after.processes))
             }
         };
-        let change = match &figures {
-            _ if before.is_simulated || after.is_simulated => Change::CannotTell(Doubt::Simulated),
-            _ if !before.is_valid || !after.is_valid => Change::CannotTell(Doubt::Invalid),
-            [Some(before), Some(after)] => Change::between(before, after),
-            _ => Change::CannotTell(Doubt::NoQueries),
-        };
-        let [of_before, of_after] = figures;
-        Self {
+        let others = before.metrics.iter().filter_map(|of_before| {
+            let is_same =
+                |it: &&MetricValue| it.metric == of_before.metric && it.unit == of_before.unit;
+            let of_after = after.metrics.iter().find(is_same)?;
+            // The main figure says it, or they are latencies at different rates.
+            let is_left_out = of_before.metric == LATENCY
+                || (rates.is_some() && of_before.metric.starts_with("latency."));
+            let figures = [Some(Figure::of_metric(of_before)?), Some(Figure::of_metric(of_after)?)];
+            let MetricValue { metric, unit, direction, .. } = of_after;
+            (!is_left_out).then(|| MetricChange::new(metric, unit, *direction, figures))
+        });
+        let mut compared = Self {
             id,
             key: after.key.clone(),
-            before: of_before,
-            after: of_after,
-            change,
+            others: others.collect(),
+            disturbed: [before, after]
+                .map(|run| run.warnings.iter().any(|warning| warning.kind().touches(&main.metric))),
+            main,
             larger,
-            disturbed: [before.is_disturbed, after.is_disturbed],
+        };
+        let doubt = match () {
+            () if before.is_simulated || after.is_simulated => Some(Doubt::Simulated),
+            () if !before.is_valid || !after.is_valid => Some(Doubt::Invalid),
+            () => None,
+        };
+        if let Some(doubt) = doubt {
+            let all = compared.others.iter_mut().chain([&mut compared.main]);
+            all.for_each(|one| one.change = Change::CannotTell(doubt));
         }
-    }
-
-    /// Returns the relative change of the figure.
-    #[must_use]
-    pub fn part(&self) -> Option<f64> {
-        let (before, after) = (self.before.as_ref()?.value, self.after.as_ref()?.value);
-        (before > 0.0).then(|| after / before - 1.0)
+        compared
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn over(interval: Result<(f64, f64), Undefined>) -> Figure {
-        Figure {
-            quantity: Quantity::Latency,
-            value: 10.0,
-            spread: Spread::Processes(interval),
-            processes: 3,
-        }
-    }
-
-    #[test]
-    fn intervals_over_processes_that_are_apart_tell_and_others_do_not() {
-        let change = |before, after| Change::between(&over(Ok(before)), &over(Ok(after)));
-        assert_eq!(change((9.0, 10.4), (10.5, 12.0)), Change::Slower);
-        assert_eq!(change((10.5, 12.0), (9.0, 10.4)), Change::Faster);
-        let overlap = Change::CannotTell(Doubt::Overlap);
-        assert_eq!(change((9.0, 10.5), (10.5, 12.0)), overlap);
-        assert_eq!(change((9.0, 13.0), (10.0, 12.0)), overlap);
-    }
-
-    /// Two processes that differ, of one program: their intervals within do not overlap, and that
-    /// means nothing.
-    #[test]
-    fn a_single_process_tells_nothing_of_the_next() {
-        let process = |level: u64| (0..500).map(|index| level + index * 7 % 10).collect::<Vec<_>>();
-        let of = |levels: &[u64]| {
-            let processes: Vec<_> = levels.iter().map(|level| process(*level)).collect();
-            Figure::of(&processes).expect("queries")
-        };
-        let (one, other) = (of(&[1000]), of(&[2000]));
-        let (low, high) = one.interval().expect("an interval within");
-        assert!(1000.0 <= low && high < 1010.0 && one.unit() == Unit::Queries);
-        let doubt = Change::CannotTell(Doubt::OneProcess);
-        let several = of(&[2000, 2001, 2003]);
-        assert_eq!(several.unit(), Unit::Processes);
-        for (before, after) in [(&one, &other), (&one, &several), (&several, &one)] {
-            assert_eq!(Change::between(before, after), doubt);
-        }
-        assert_eq!(Change::between(&of(&[1000, 1001, 1003]), &several), Change::Slower);
-    }
-
-    #[test]
-    fn processes_that_say_too_little_are_told_apart() {
-        let of = |levels: &[u64]| {
-            let processes: Vec<_> = levels.iter().map(|level| vec![*level; 20]).collect();
-            Figure::of(&processes).expect("queries")
-        };
-        let fine = of(&[100, 101, 103]);
-        let wide = Change::between(&fine, &of(&[0, 10_000, 20_000]));
-        assert_eq!(wide, Change::CannotTell(Doubt::NoInterval(Undefined::BelowZero)));
-        let same = Change::between(&of(&[5, 5, 5]), &fine);
-        assert_eq!(same, Change::CannotTell(Doubt::NoInterval(Undefined::NoSpread)));
-    }
-
-    #[test]
-    fn nothing_is_said_of_what_is_simulated_or_invalid() {
-        let run = |levels: [u64; 2], is_valid: bool, is_simulated: bool| Measured {
-            key: key(),
-            index: 0,
-            is_valid,
-            is_simulated,
-            is_disturbed: false,
-            processes: levels
-                .map(|level| (0..500).map(|index| level + index % 10).collect())
-                .into(),
-            rates: None,
-        };
-        let slow = || run([2000, 2001], true, false);
-        let change = |before: &Measured| Compared::new("id".into(), before, &slow()).change;
-        assert_eq!(change(&run([1000, 1001], true, false)), Change::Slower);
-        let doubt = Change::CannotTell(Doubt::Invalid);
-        assert_eq!(change(&run([1000, 1001], false, false)), doubt);
-        let doubt = Change::CannotTell(Doubt::Simulated);
-        assert_eq!(change(&run([1000, 1001], true, true)), doubt);
-    }
-
-    /// Queries are slower at a higher rate, which is not a loss if the rate was searched.
-    #[test]
-    fn where_the_rate_was_searched_the_rates_are_compared_and_more_is_better() {
-        let run = |latency: u64, rates: &[f64]| Measured {
-            key: key(),
-            index: 0,
-            is_valid: true,
-            is_simulated: false,
-            is_disturbed: false,
-            processes: rates.iter().map(|_| vec![latency; 500]).collect(),
-            rates: Some(rates.to_vec()),
-        };
-        let low = || run(1000, &[498.0, 500.0, 502.0]);
-        let high = || run(3000, &[899.0, 900.0, 901.0]);
-        let compared = |before, after| Compared::new("id".into(), &before, &after);
-        let faster = compared(low(), high());
-        assert_eq!((faster.change, faster.part()), (Change::Faster, Some(0.8)));
-        assert_eq!(
-            faster.larger.map(|larger| (larger.part, larger.of)),
-            Some((1.0, Unit::Processes))
-        );
-        assert_eq!(compared(high(), low()).change, Change::Slower);
-        let overlap = Change::CannotTell(Doubt::Overlap);
-        assert_eq!(compared(low(), run(3000, &[499.0, 501.0, 503.0])).change, overlap);
-        let single = compared(run(1000, &[500.0]), run(3000, &[900.0]));
-        assert_eq!(single.change, Change::CannotTell(Doubt::OneProcess));
-        assert_eq!((single.larger, single.part()), (None, Some(0.8)));
-        // An invalid result is shown, but decides nothing.
-        let unsettled = Measured { is_valid: false, ..low() };
-        assert_eq!(compared(unsettled, high()).change, Change::CannotTell(Doubt::Invalid));
-    }
 
     fn key() -> CaseKey {
         CaseKey {
@@ -529,35 +520,199 @@ mod tests {
         }
     }
 
-    /// Five processes whose levels differ by more than the runs do, and five that are all slower.
+    /// Returns a case with a process at each level.
+    fn run(levels: &[u64]) -> Measured {
+        let process = |level: &u64| (0..500).map(|index| level + index * 7 % 10).collect();
+        Measured {
+            key: key(),
+            index: 0,
+            is_valid: true,
+            is_simulated: false,
+            warnings: Vec::new(),
+            processes: levels.iter().map(process).collect(),
+            rates: None,
+            metrics: Vec::new(),
+        }
+    }
+
+    fn compared(before: &Measured, after: &Measured) -> Compared {
+        let mut compared = Compared::new("id".into(), before, after);
+        settle(vec![&mut compared.main]);
+        settle(compared.others.iter_mut().collect());
+        compared
+    }
+
+    fn change(before: &Measured, after: &Measured) -> Change {
+        compared(before, after).main.change
+    }
+
     #[test]
     fn processes_are_compared_and_not_their_queries() {
-        let run = |levels: &[u64]| -> Vec<Vec<u64>> {
-            levels
-                .iter()
-                .map(|level| (0..500).map(|index| level + index * 7 % 10).collect())
-                .collect()
-        };
         let before = run(&[1000, 1100, 1200, 1300, 1400]);
         let alike = run(&[1050, 1150, 1250, 1350, 1450]);
         let slower = run(&[2000, 2100, 2200, 2300, 2400]);
-        let of = |run: &[Vec<u64>]| Figure::of(run).expect("queries");
-        assert_eq!(Change::between(&of(&before), &of(&alike)), Change::CannotTell(Doubt::Overlap));
-        assert_eq!(Change::between(&of(&before), &of(&slower)), Change::Slower);
-        let found = Superiority::between(&before, &slower).expect("a test");
+        assert_eq!(change(&before, &alike), Change::CannotTell(Doubt::NotFound));
+        let found = compared(&before, &slower);
+        assert_eq!((found.main.change, found.main.verdict()), (Change::Larger, "slower"));
+        assert_eq!(compared(&slower, &before).main.verdict(), "faster");
+        let larger = found.larger.expect("a test");
         // Of the C(10, 5) = 252 orders two are as far apart, and none is further.
-        assert_eq!((found.of, found.part), (Unit::Processes, 1.0));
-        let (probability, least) = found.probability.expect("processes are tested");
+        assert_eq!((larger.of, larger.part), (Unit::Processes, 1.0));
+        let (probability, least) = larger.probability.expect("processes are tested");
         assert!((probability - 2.0 / 252.0).abs() < 1e-12 && (least - probability).abs() < 1e-12);
         // Queries of single processes are described and not tested.
-        let found = Superiority::between(&before[..1], &slower[..1]).expect("values");
-        assert_eq!(found, Superiority { part: 1.0, of: Unit::Queries, probability: None });
+        let found = Superiority::between(&before.processes[..1], &slower.processes[..1]);
+        let described = Superiority { part: 1.0, of: Unit::Queries, probability: None };
+        assert_eq!(found, Some(described));
+    }
+
+    /// Intervals of ± 10 % overlap, and the difference of 20 % is real.
+    #[test]
+    fn intervals_that_overlap_hide_nothing() {
+        let before = run(&[9_000, 9_500, 10_000, 10_500, 11_000]);
+        let after = run(&[10_800, 11_400, 12_000, 12_600, 13_200]);
+        let found = compared(&before, &after);
+        let interval = |figure: &Option<Figure>| figure.as_ref().and_then(Figure::interval);
+        let [(_, high), (low, _)] =
+            [&found.main.before, &found.main.after].map(|figure| interval(figure).expect("one"));
+        assert!(low < high, "{low} {high}");
+        assert_eq!(found.main.change, Change::Larger);
+        let ratio = found.main.ratio.expect("a ratio");
+        assert!((ratio.value - 1.2).abs() < 0.001, "{ratio:?}");
+        assert!(ratio.low > 1.05 && ratio.high < 1.36, "{ratio:?}");
+        assert!((1.15..1.2).contains(&ratio.detectable(POWER)), "{}", ratio.detectable(POWER));
+    }
+
+    #[test]
+    fn exchanging_the_runs_inverts_the_ratio_and_nothing_else() {
+        let (one, other) = (run(&[1000, 1080, 1150]), run(&[1300, 1350, 1500, 1510]));
+        let (there, back) = (compared(&one, &other).main, compared(&other, &one).main);
+        let (ratio, mirrored) = (there.ratio.expect("a ratio"), back.ratio.expect("a ratio"));
+        assert!((ratio.value * mirrored.value - 1.0).abs() < 1e-12);
+        assert!((ratio.low * mirrored.high - 1.0).abs() < 1e-12);
+        assert_eq!(ratio.probability, mirrored.probability);
+        assert_eq!(there.false_discovery_rate, back.false_discovery_rate);
+        assert_eq!(ratio.detectable(POWER), mirrored.detectable(POWER));
+        assert_eq!((there.change, back.change), (Change::Larger, Change::Smaller));
+    }
+
+    /// Two processes that differ, of one program: their intervals within do not overlap, and that
+    /// means nothing.
+    #[test]
+    fn a_single_process_tells_nothing_of_the_next() {
+        let (one, other, several) = (run(&[1000]), run(&[2000]), run(&[2000, 2001, 2003]));
+        let figure = compared(&one, &other).main.before.expect("queries");
+        let (low, high) = figure.interval().expect("an interval within");
+        assert!(1000.0 <= low && high < 1010.0 && figure.unit() == Unit::Queries);
+        let doubt = Change::CannotTell(Doubt::OneProcess);
+        for (before, after) in [(&one, &other), (&one, &several), (&several, &one)] {
+            assert_eq!(change(before, after), doubt);
+        }
+        assert_eq!(change(&run(&[1000, 1001, 1003]), &several), Change::Larger);
+    }
+
+    #[test]
+    fn processes_that_say_too_little_are_told_apart() {
+        let level = |level: u64| vec![level; 20];
+        let of = |levels: &[u64]| Measured {
+            processes: levels.iter().map(|one| level(*one)).collect(),
+            ..run(&[])
+        };
+        let wide = change(&of(&[100, 101, 103]), &of(&[10, 10_000, 20_000]));
+        assert_eq!(wide, Change::CannotTell(Doubt::NotFound));
+        let same = change(&of(&[5, 5, 5]), &of(&[6, 6, 6]));
+        assert_eq!(same, Change::CannotTell(Doubt::Undefined(Undefined::NoSpread)));
+        let zero = change(&of(&[0, 5, 5]), &of(&[6, 6, 7]));
+        assert_eq!(zero, Change::CannotTell(Doubt::Undefined(Undefined::NotPositive)));
+        assert_eq!(change(&of(&[]), &of(&[5, 6])), Change::CannotTell(Doubt::NoQueries));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_simulated_or_invalid() {
+        let (fast, slow) = (|| run(&[1000, 1001]), run(&[2000, 2001]));
+        assert_eq!(change(&fast(), &slow), Change::Larger);
+        let invalid = Measured { is_valid: false, ..fast() };
+        assert_eq!(change(&invalid, &slow), Change::CannotTell(Doubt::Invalid));
+        let simulated = Measured { is_simulated: true, ..fast() };
+        let found = compared(&simulated, &slow);
+        assert_eq!(found.main.change, Change::CannotTell(Doubt::Simulated));
+        assert_eq!(found.main.false_discovery_rate, None);
+    }
+
+    /// Queries are slower at a higher rate, which is not a loss if the rate was searched.
+    #[test]
+    fn where_the_rate_was_searched_the_rates_are_compared_and_more_is_better() {
+        let at = |latency: u64, rates: &[f64]| Measured {
+            rates: Some(rates.to_vec()),
+            ..run(&vec![latency; rates.len()])
+        };
+        let low = || at(1000, &[498.0, 500.0, 502.0]);
+        let high = || at(3000, &[899.0, 900.0, 901.0]);
+        let found = compared(&low(), &high());
+        assert_eq!((found.main.verdict(), &*found.main.metric), ("faster", RATE));
+        assert!((found.main.part().expect("a change") - 0.8).abs() < 1e-4);
+        assert_eq!(
+            found.larger.map(|larger| (larger.part, larger.of)),
+            Some((1.0, Unit::Processes))
+        );
+        assert_eq!(compared(&high(), &low()).main.verdict(), "slower");
+        let near = at(3000, &[499.0, 501.0, 503.0]);
+        assert_eq!(change(&low(), &near), Change::CannotTell(Doubt::NotFound));
+        let single = compared(&at(1000, &[500.0]), &at(3000, &[900.0]));
+        assert_eq!(single.main.change, Change::CannotTell(Doubt::OneProcess));
+        assert_eq!((single.larger, single.main.part()), (None, Some(0.8)));
+    }
+
+    #[test]
+    fn every_metric_is_compared_and_of_many_few_findings_are_false() {
+        let metric = |name: &str, direction, values: &str| MetricValue {
+            metric: name.into(),
+            value: Ok(1.0),
+            interval: None,
+            unit: "B".into(),
+            direction,
+            attributes: [("process-values".to_owned(), values.to_owned())].into(),
+        };
+        let with = |metrics: Vec<MetricValue>| Measured { metrics, ..run(&[1000, 1010, 1020]) };
+        let before = with(vec![
+            metric(LATENCY, Direction::Lower, "1 2 3"),
+            metric("memory.peak", Direction::Lower, "100 101 102"),
+            metric("scaling.efficiency", Direction::Higher, "0.9 0.91 0.92"),
+            metric("gone.value", Direction::Lower, "1 2 3"),
+        ]);
+        let after = with(vec![
+            metric(LATENCY, Direction::Lower, "9 9.1 9.2"),
+            metric("memory.peak", Direction::Lower, "200 201 202"),
+            metric("scaling.efficiency", Direction::Higher, "0.5 0.51 0.52"),
+        ]);
+        let found = compared(&before, &after);
+        let verdicts: Vec<_> =
+            found.others.iter().map(|one| (&*one.metric, one.verdict())).collect();
+        assert_eq!(verdicts, [("memory.peak", "worse"), ("scaling.efficiency", "worse")]);
+        // The same weak difference is a finding by itself, and not among a hundred without one.
+        let weak = || {
+            let figure = |values: &[f64]| Figure::of_values(values);
+            let figures = [figure(&[1.0, 1.1, 1.2]), figure(&[1.3, 1.4, 1.5])];
+            MetricChange::new("weak", "1", Direction::Lower, figures)
+        };
+        let none = || {
+            let figures = [[1.0, 1.1, 1.2], [1.0, 1.1, 1.21]];
+            let figures = figures.map(|values| Figure::of_values(&values));
+            MetricChange::new("none", "1", Direction::Lower, figures)
+        };
+        let mut alone = weak();
+        settle(vec![&mut alone]);
+        assert_eq!(alone.change, Change::Larger);
+        let mut all: Vec<_> = std::iter::once(weak()).chain((0..100).map(|_| none())).collect();
+        settle(all.iter_mut().collect());
+        assert_eq!(all[0].change, Change::CannotTell(Doubt::NotFound));
+        assert!(all[0].false_discovery_rate > Some(FALSE_DISCOVERIES));
     }
 
     #[test]
     fn a_few_queries_tell_nothing() {
-        let few = Figure::of(&[vec![5, 6, 7]]).expect("queries");
+        let few = Figure::of_latencies(&[vec![5, 6, 7]]).expect("queries");
         assert_eq!((few.value, few.spread), (6.0, Spread::Within(None)));
-        assert_eq!(Figure::of(&[]), None);
+        assert_eq!(Figure::of_latencies(&[]), None);
     }
 }

@@ -54,8 +54,8 @@ mod shadow;
 pub mod units;
 
 pub use compare::{
-    CONFIDENCE, Change, Compared, Comparison, Doubt, Figure, Quantity, Spread, Superiority, Unit,
-    compare,
+    CONFIDENCE, Change, Compared, Comparison, Doubt, FALSE_DISCOVERIES, Figure, LATENCY,
+    MetricChange, POWER, RATE, Spread, Superiority, Unit, compare,
 };
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};

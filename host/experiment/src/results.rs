@@ -257,6 +257,8 @@ mod tests {
                 rejected: None,
                 probes: Vec::new(),
                 rates: vec![rate],
+                held: None,
+                curve: None,
             };
             let pace = Pace {
                 asked: rate,

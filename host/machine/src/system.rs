@@ -220,6 +220,11 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
+    /// Makes the peak resident memory of this process what is resident now. Returns whether it could.
+    fn forget_peak_memory(&self) -> bool {
+        false
+    }
+
     /// Returns the resident memory of this process in bytes, with shared pages divided among the sharing processes.
     /// The kernel walks the page tables for it, so it must not be called in the timed part.
     fn proportional_memory(&self) -> Option<u64> {

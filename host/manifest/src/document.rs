@@ -298,6 +298,9 @@ table! {
         /// Interval at which the device's state (utilisation, clocks, temperature, power, throttle
         /// reasons) is sampled while queries are timed, on a thread of its own. When absent: never.
         "device-sampling" device_sampling: Nanoseconds, optional;
+        /// Whether the pages of the model's file are dropped from memory before it is loaded. Otherwise they are in
+        /// memory, because the file is hashed first, and loading does not wait for the disk.
+        "cold-cache" cold_cache: bool, default "false";
     }
 }
 
@@ -318,13 +321,13 @@ table! {
 table! {
     /// Largest accepted difference from the reference's outputs, by the precision of the case.
     TolerancesTable {
-        /// In fp32. When absent: absolute 1e-4, relative 1e-3, cosine 0.9999.
+        /// In fp32. When absent: of-scale 1e-4, relative 1e-3, cosine 0.9999, top1 0.999.
         "fp32" fp32: ToleranceTable, optional;
-        /// In fp16. When absent: absolute 1e-2, relative 1e-2, cosine 0.999.
+        /// In fp16. When absent: of-scale 3e-2, relative 2e-2, cosine 0.999, top1 0.99.
         "fp16" fp16: ToleranceTable, optional;
-        /// In bf16. When absent: absolute 1e-1, relative 5e-2, cosine 0.99.
+        /// In bf16. When absent: of-scale 3e-1, relative 1e-1, cosine 0.99, top1 0.98.
         "bf16" bf16: ToleranceTable, optional;
-        /// In int8. When absent: absolute 1, relative 0.5, cosine 0.95.
+        /// In int8. When absent: of-scale 1, relative 0.5, cosine 0.95, top1 0.9.
         "int8" int8: ToleranceTable, optional;
     }
 }
@@ -333,12 +336,17 @@ table! {
     /// Largest accepted difference from the reference's output. A missing value is the precision's
     /// default.
     ToleranceTable {
-        /// Largest absolute error, for values of any size.
+        /// Error allowed for values of any size, in the output's own unit. When absent: 0.
         "absolute" absolute: f64, optional;
+        /// Additional error, as a part of the scale of the reference's output: the mean size of its
+        /// values, each weighted by its size.
+        "of-scale" of_scale: f64, optional;
         /// Additional error, relative to the reference's value.
         "relative" relative: f64, optional;
-        /// Smallest cosine similarity between output and reference.
+        /// Smallest cosine similarity between output and reference, and smallest correlation.
         "cosine" cosine: f64, optional;
+        /// Smallest share of rows with the same class, for class scores, and of equal values, for whole numbers.
+        "top1" top1: f64, optional;
     }
 }
 

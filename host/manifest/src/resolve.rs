@@ -683,7 +683,7 @@ fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
     let tolerances = tables.into_iter().map(|(precision, table)| {
         let mut tolerance = Tolerance::of(precision);
         if let Some(table) = table {
-            let ToleranceTable { absolute, relative, cosine } = table.get_ref();
+            let ToleranceTable { absolute, of_scale, relative, cosine, top1 } = table.get_ref();
             let given = |value: &Option<At<f64>>,
                          default: f64,
                          range: std::ops::RangeInclusive<f64>,
@@ -700,8 +700,10 @@ fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
                 *value.get_ref()
             };
             tolerance.absolute = given(absolute, tolerance.absolute, 0.0..=f64::MAX, reader);
+            tolerance.of_scale = given(of_scale, tolerance.of_scale, 0.0..=f64::MAX, reader);
             tolerance.relative = given(relative, tolerance.relative, 0.0..=f64::MAX, reader);
             tolerance.cosine = given(cosine, tolerance.cosine, -1.0..=1.0, reader);
+            tolerance.top1 = given(top1, tolerance.top1, 0.0..=1.0, reader);
         }
         (precision, tolerance)
     });
@@ -835,6 +837,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         pin,
         nice,
         device_sampling,
+        cold_cache,
     } = table;
     if let Some(period) = device_sampling
         && !(SHORTEST_SAMPLING_NS..=LONGEST_SAMPLING_NS).contains(&period.get_ref().0)
@@ -950,6 +953,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         pin: value(pin)?,
         nice: value(nice).map(|Nice(value)| value),
         device_sampling_ns: value(device_sampling).map(|Nanoseconds(period)| period),
+        cold_cache: value(cold_cache)?,
     })
 }
 

@@ -298,6 +298,21 @@ impl Shape for u64 {
     }
 }
 
+/// Yes or no.
+impl Shape for bool {
+    fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
+        let DeValue::Boolean(value) = node.get_ref() else {
+            reader.wrong_type(node, "`true` or `false`", None);
+            return None;
+        };
+        Some(*value)
+    }
+
+    fn schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "boolean" })
+    }
+}
+
 /// A finite number.
 impl Shape for f64 {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {

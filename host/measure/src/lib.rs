@@ -53,6 +53,6 @@ pub use pattern::Pattern;
 pub use probe::{ProbeDuration, ProbeResult};
 pub use rules::{Evidence, Judgement, KeepUp, Rules};
 pub use schedule::{Arrivals, Schedule};
-pub use search::{Bracket, MaxRate, Search, confirm, find_max_rate};
+pub use search::{Bracket, Held, MaxRate, Search, find_max_rate, hold, within};
 pub use stop::{Observer, StopRule, Summary};
 pub use target::Target;

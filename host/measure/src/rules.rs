@@ -2,9 +2,9 @@
 Whether a result is valid, and by which rules.
 
 Every open loop has to keep up with its schedule ([`KeepUp`]). Beyond that, a set of rules may ask
-for a minimum of time and of queries or examples; which, is in [`RuleSet`]. With early stopping fewer
-queries do: if so few of them are over the limit that a binomial bound already gives the same
-confidence. The bound belongs to statistics; it is passed in as a function.
+for a minimum of time and of queries or examples; which, is in [`RuleSet`]. For a percentile that is early stopping: so
+few queries may be over the limit that a binomial bound gives the confidence. It applies at any number of queries, as in
+LoadGen. The bound belongs to statistics; it is passed in as a function.
 */
 
 use host_record::{Breach, Pace, Requirement, RuleSet, Scenario};
@@ -66,26 +66,31 @@ impl Rules {
         evidence: &Evidence,
         needed: impl FnOnce(f64, f64, u64) -> u64,
     ) -> Judgement {
-        let Evidence { timed_ns, queries, examples, over_limit, cut_short, pace } = *evidence;
+        let Evidence { timed_ns, queries, examples, over_limit, cut_short, pace, .. } = *evidence;
         let mut breaches = Vec::new();
-        let mut stopped_early = false;
+        let mut stops = false;
         if cut_short {
             breaches.push(Breach::CutShort);
         }
-        if timed_ns < self.minimum_ns {
-            breaches.push(Breach::TooShort { timed_ns, minimum_ns: self.minimum_ns });
+        // In `offline` a query is the whole set, and the shortest of several counts, as if it was the only one. In other
+        // closed loops the last query begins after the time, as LoadGen's does, and in open ones it is due then.
+        let lasted_ns = match (self.requirement, pace) {
+            (Requirement::Examples(_), _) => evidence.shortest_ns,
+            (_, None) => timed_ns.saturating_sub(evidence.last_ns),
+            (_, Some(_)) => timed_ns,
+        };
+        if lasted_ns < self.minimum_ns {
+            breaches.push(Breach::TooShort { timed_ns: lasted_ns, minimum_ns: self.minimum_ns });
         }
         match self.requirement {
             Requirement::Nothing => {}
             Requirement::Examples(minimum) => {
+                let examples = examples / queries.max(1);
                 if examples < minimum {
                     breaches.push(Breach::TooFewExamples { examples, minimum_examples: minimum });
                 }
             }
-            Requirement::Percentile { percentile, confidence, queries: enough } => {
-                // Without a limit the bound serves to state the percentile itself, by the value
-                // that all but a few queries stay under: it takes one that may be over.
-                let over = over_limit.unwrap_or(1);
+            Requirement::Percentile { percentile, confidence, queries: least } => {
                 // A hair is added, since 0.1 is not 1 − 0.9 in binary.
                 let allowed = ((1.0 - percentile) * queries as f64 * (1.0 + 1e-9)) as u64;
                 if let Some(over) = over_limit.filter(|over| *over > allowed) {
@@ -94,12 +99,15 @@ impl Rules {
                         queries,
                         allowed_queries: allowed,
                     });
-                } else if queries < enough {
-                    let minimum = needed(percentile, confidence, over).min(enough);
+                } else if let Some(confidence) = confidence {
+                    // Without a limit the bound serves to state the percentile itself, by the value
+                    // that all but a few queries stay under: it takes one that may be over.
+                    let minimum =
+                        needed(percentile, confidence, over_limit.unwrap_or(1)).max(least);
                     if queries < minimum {
                         breaches.push(Breach::TooFewQueries { queries, minimum_queries: minimum });
                     }
-                    stopped_early = true;
+                    stops = queries >= minimum;
                 }
             }
         }
@@ -110,8 +118,7 @@ impl Rules {
         if let Some(pace) = pace {
             self.keep_up.check(&pace, &mut breaches);
         }
-        stopped_early &= breaches.is_empty();
-        Judgement { breaches, stopped_early }
+        Judgement { breaches, stops }
     }
 }
 
@@ -156,6 +163,10 @@ impl KeepUp {
 pub struct Evidence {
     /// Time under the clock in nanoseconds, as in [`crate::Summary::timed_ns`].
     pub timed_ns: u64,
+    /// Latency of the last query in nanoseconds.
+    pub last_ns: u64,
+    /// Latency of the shortest query in nanoseconds.
+    pub shortest_ns: u64,
     /// Queries made.
     pub queries: u64,
     /// Examples in them.
@@ -173,10 +184,9 @@ pub struct Evidence {
 pub struct Judgement {
     /// All that it breaks; empty if the result is valid.
     pub breaches: Vec<Breach>,
-    /// The result is valid with fewer queries than the rules count, since the binomial bound says that
-    /// they are enough. A percentile without a limit must then be stated as the bound's estimate: the
-    /// value that as many queries as the bound allows are at or above.
-    pub stopped_early: bool,
+    /// Early stopping accepts the number of queries. A percentile without a limit is then stated as the bound's
+    /// estimate: the value that as many queries as the bound allows are at or above.
+    pub stops: bool,
 }
 
 #[cfg(test)]
@@ -195,6 +205,7 @@ mod tests {
             (0.9, 1) => 64,
             (0.99, 0) => 459,
             (0.99, 1) => 662,
+            (0.99, 2583) => 270_336,
             _ => u64::MAX,
         }
     }
@@ -202,6 +213,8 @@ mod tests {
     fn evidence(queries: u64, over_limit: Option<u64>) -> Evidence {
         Evidence {
             timed_ns: MINUTES_10,
+            last_ns: 0,
+            shortest_ns: MINUTES_10,
             queries,
             examples: queries,
             over_limit,
@@ -215,7 +228,7 @@ mod tests {
     }
 
     fn broken(breaches: Vec<Breach>) -> Judgement {
-        Judgement { breaches, stopped_early: false }
+        Judgement { breaches, stops: false }
     }
 
     fn server() -> Rules {
@@ -223,28 +236,27 @@ mod tests {
     }
 
     #[test]
-    fn counts_make_a_result_valid_and_so_does_the_bound() {
+    fn the_bound_makes_a_result_valid_at_any_count() {
         let (single, multi) = (mlperf(Scenario::SingleStream), mlperf(Scenario::MultiStream));
-        let valid = |stopped_early| Judgement { breaches: Vec::new(), stopped_early };
+        let valid = |stops| Judgement { breaches: Vec::new(), stops };
         let few = |queries, minimum| {
             broken(vec![Breach::TooFewQueries { queries, minimum_queries: minimum }])
         };
         for (rules, queries, over, verdict) in [
             (Rules::default(), 1, None, valid(false)),
             (Rules::default(), 0, None, few(0, 1)),
-            (single, 0, None, few(0, 64)),
-            (single, 24_576, None, valid(false)),
-            (single, 24_575, None, valid(true)),
-            (single, 64, None, valid(true)),
-            (single, 63, None, few(63, 64)),
+            (single, 0, None, few(0, 100)),
+            (single, 24_576, None, valid(true)),
+            (single, 100, None, valid(true)),
+            (single, 99, None, few(99, 100)),
             (multi, 662, None, valid(true)),
             (multi, 661, None, few(661, 662)),
-            (server(), 270_336, Some(2703), valid(false)),
             (server(), 459, Some(0), valid(true)),
             (server(), 662, Some(1), valid(true)),
             (server(), 661, Some(1), few(661, 662)),
-            // So many over the limit that only the full number tells.
-            (server(), 270_335, Some(2703), few(270_335, 270_336)),
+            // The bound counts, and not the percentile of these queries, however many there are.
+            (server(), 270_336, Some(2583), valid(true)),
+            (server(), 270_336, Some(2584), few(270_336, u64::MAX)),
         ] {
             assert_eq!(rules.judge(&evidence(queries, over), needed), verdict, "{queries}");
         }
@@ -281,7 +293,29 @@ mod tests {
                 Breach::Unserved { queries: 3 },
             ]
         );
-        assert!(!judgement.stopped_early);
+        assert!(!judgement.stops);
+    }
+
+    /// LoadGen goes on until a query begins after the time.
+    #[test]
+    fn the_last_query_begins_after_the_time() {
+        let single = mlperf(Scenario::SingleStream);
+        let ended = Evidence { last_ns: 1, ..evidence(1000, None) };
+        let reason = Breach::TooShort { timed_ns: MINUTES_10 - 1, minimum_ns: MINUTES_10 };
+        assert_eq!(single.judge(&ended, needed).breaches, [reason]);
+        let begun = Evidence { timed_ns: MINUTES_10 + 1, ..ended };
+        assert_eq!(single.judge(&begun, needed).breaches, []);
+    }
+
+    /// One query of at least 600 s, and not many short ones for as long.
+    #[test]
+    fn offline_is_one_query() {
+        let offline = mlperf(Scenario::Offline);
+        let repeated = Evidence { shortest_ns: MINUTES_10 / 192, ..evidence(192, None) };
+        let repeated = Evidence { examples: 192 * 128, ..repeated };
+        let short = Breach::TooShort { timed_ns: MINUTES_10 / 192, minimum_ns: MINUTES_10 };
+        let few = Breach::TooFewExamples { examples: 128, minimum_examples: 24_576 };
+        assert_eq!(offline.judge(&repeated, needed).breaches, [short, few]);
     }
 
     #[test]

@@ -10,7 +10,9 @@ one unlucky measurement from deciding, and the result from being too high:
 - A rejected rate stays rejected: the result lies below every such rate. When the bracket is narrow enough,
   its lower bound is probed again, and so is the highest rate of the range. A bound that fails is rejected,
   and the search goes on below it.
-- The result is measured for as long as the case is ([`confirm`]), and lowered if it fails.
+- The result is measured several times for as long as the case is ([`hold`]), and lowered until these measurements show
+  with a stated confidence that the latency stays within the limit. A rate at the border stays within it in half of its
+  measurements: one that passed says little.
 - A probe whose load generator was late does not count, unless the target was too slow in any case. It is
   repeated, and the search ends if it is late three times.
 - The number of probes is bounded. A search that runs out of them is inconclusive, and returns its last
@@ -21,6 +23,8 @@ one unlucky measurement from deciding, and the result from being too high:
 
 LoadGen under MLPerf's rules does the same: a binary search for a candidate, which is then measured five
 times, and lowered a little if one of these fails.
+
+The search itself says nothing about the shape of the curve: whoever records the probes can fit them.
 */
 
 use host_record::Rate;
@@ -86,8 +90,7 @@ impl Search {
 pub enum MaxRate {
     /// The border lies in this bracket, whose bounds were both probed at least twice.
     Found(Bracket),
-    /// Probes ran out before the bracket was narrow and its bounds were confirmed, or no rate passed the
-    /// measurement of the result.
+    /// Probes ran out before the bracket was narrow and its bounds were confirmed, or no rate held.
     Inconclusive(Bracket),
     /// The load generator was late each time at a rate that may lie in this bracket.
     GeneratorLate(Bracket),
@@ -114,9 +117,18 @@ const GROWTH: f64 = 2.0;
 /// Number of late probes at a rate that end the search.
 const LATE: u32 = 3;
 
-/// Greatest number of times that the result is lowered, and the factor.
-const BACK_OFFS: u32 = 5;
+/// Factor by which a rate is lowered that could not be kept up, and the most and the least that one is lowered at once.
 const BACK_OFF: f64 = 0.97;
+const FURTHEST: f64 = 0.85;
+const LEAST: f64 = 0.998;
+
+/// Least number of whole measurements, as in LoadGen, and the greatest.
+const FEWEST: usize = 5;
+const MOST: usize = 12;
+
+/// Bounds of the growth of the latency with the rate, in logarithms: below, a lower rate would not help; above, the
+/// curve is a cliff, where each step back is small.
+const GROWTHS: std::ops::RangeInclusive<f64> = 0.5..=20.0;
 
 /// Searches for the highest rate whose latency stays within the limit. Calls `measure` for each probe.
 ///
@@ -183,42 +195,107 @@ pub fn find_max_rate<E>(
     }
 }
 
-/// Measures the rate that was found, and lowers it by 3 % up to five times if it fails: short probes are
-/// lenient at the border. `measure` must take as long as the case is measured, and apply the requirements
-/// of the verdict on the case ([`KeepUp::is_kept_up`](crate::KeepUp::is_kept_up)).
+/// A rate that holds: measurements show that the latency stays within the limit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Held {
+    /// The rate.
+    pub rate: Rate,
+    /// Number of measurements as long as the case that say so, at this rate and at others near it.
+    pub measurements: u32,
+    /// Their latency at this rate, in nanoseconds: the geometric mean.
+    pub latency_ns: u64,
+    /// Bound of the latency, in nanoseconds.
+    pub bound_ns: u64,
+}
+
+impl Held {
+    /// Returns whether one more measurement of this rate, with those that were made, is within the limit: by the
+    /// geometric mean of all.
+    #[must_use]
+    pub fn is_within(&self, limit_ns: u64, latency_ns: u64) -> bool {
+        within(self.measurements, self.latency_ns, limit_ns, latency_ns)
+    }
+}
+
+/// Returns whether the geometric mean of `measurements` latencies around `mean_ns` and of one more is within the limit.
+#[must_use]
+pub fn within(measurements: u32, mean_ns: u64, limit_ns: u64, latency_ns: u64) -> bool {
+    let logarithm = |time: u64| (time.max(1) as f64).ln();
+    let count = f64::from(measurements);
+    let all = (count * logarithm(mean_ns) + logarithm(latency_ns)) / (count + 1.0);
+    all <= logarithm(limit_ns)
+}
+
+/// Measures the rate that was found several times, as long as the case is measured, and lowers it until it holds.
+///
+/// `growth` is how the latency grows with the rate near the border, in logarithms: 3 if 1 % more queries make it 3 %
+/// longer. With it, measurements at other rates count for this one. `bound` returns an upper bound from several values,
+/// here logarithms of latencies, with the wanted confidence: of their mean, or of the next value. `measure` must apply
+/// the requirements of the verdict on the case ([`KeepUp::is_kept_up`](crate::KeepUp::is_kept_up)).
+///
+/// The bracket may be that of a search that ran out of probes: what its best rate is worth, is found here.
+///
+/// Once there are five measurements the rate is lowered to where the bound meets the limit, and measured again. It holds
+/// if the bound there is within the limit. A rate that the target could not keep up with is lowered by 3 %.
 ///
 /// # Errors
 ///
 /// The first error of `measure`.
-pub fn confirm<E>(
+pub fn hold<E>(
     bracket: Bracket,
     limit_ns: u64,
+    growth: f64,
+    bound: impl Fn(&[f64]) -> Option<f64>,
     mut measure: impl FnMut(Rate) -> Result<ProbeResult, E>,
-) -> Result<MaxRate, E> {
+) -> Result<(MaxRate, Option<Held>), E> {
     let Bracket { accepted: Some(mut rate), mut rejected } = bracket else {
-        return Ok(MaxRate::Inconclusive(bracket));
+        return Ok((MaxRate::Inconclusive(bracket), None));
     };
-    let (mut lowered, mut late) = (0, 0);
-    while lowered <= BACK_OFFS {
-        match measure(rate)? {
-            ProbeResult::Latency(latency_ns) if latency_ns <= limit_ns => {
-                return Ok(MaxRate::Found(Bracket { accepted: Some(rate), rejected }));
-            }
+    let growth = growth.clamp(*GROWTHS.start(), *GROWTHS.end());
+    let limit = (limit_ns as f64).ln();
+    // Logarithms of rates and latencies.
+    let mut measured: Vec<(f64, f64)> = Vec::new();
+    let mut late = 0;
+    for _ in 0..MOST {
+        let here = rate.get().ln();
+        let factor = match measure(rate)? {
             ProbeResult::GeneratorLate => {
                 late += 1;
                 if late == LATE {
-                    return Ok(MaxRate::GeneratorLate(Bracket { accepted: None, rejected }));
+                    let bracket = Bracket { accepted: None, rejected };
+                    return Ok((MaxRate::GeneratorLate(bracket), None));
                 }
+                continue;
             }
-            ProbeResult::Latency(_) | ProbeResult::CouldNotKeepUp => {
-                rejected = Some(rate);
-                let Ok(lower) = Rate::per_second(rate.get() * BACK_OFF) else { break };
-                (rate, late) = (lower, 0);
-                lowered += 1;
+            ProbeResult::CouldNotKeepUp => BACK_OFF,
+            ProbeResult::Latency(latency_ns) => {
+                measured.push((here, (latency_ns.max(1) as f64).ln()));
+                if measured.len() < FEWEST {
+                    continue;
+                }
+                let as_here: Vec<f64> =
+                    measured.iter().map(|(at, latency)| latency - growth * (at - here)).collect();
+                let Some(found) = bound(&as_here) else { continue };
+                if found <= limit {
+                    let mean = as_here.iter().sum::<f64>() / as_here.len() as f64;
+                    let held = Held {
+                        rate,
+                        measurements: measured.len() as u32,
+                        latency_ns: mean.exp() as u64,
+                        bound_ns: found.exp() as u64,
+                    };
+                    let bracket = Bracket { accepted: Some(rate), rejected };
+                    return Ok((MaxRate::Found(bracket), Some(held)));
+                }
+                // To where the bound meets the limit.
+                ((limit - found) / growth).exp().clamp(FURTHEST, LEAST)
             }
-        }
+        };
+        rejected = Some(rejected.map_or(rate, |known| known.min(rate)));
+        let Ok(next) = Rate::per_second(rate.get() * factor) else { break };
+        rate = next;
     }
-    Ok(MaxRate::Inconclusive(Bracket { accepted: None, rejected }))
+    Ok((MaxRate::Inconclusive(Bracket { accepted: None, rejected }), None))
 }
 
 /// Lower bound of the bracket.

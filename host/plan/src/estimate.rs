@@ -39,7 +39,7 @@ impl Estimate {
             0 => String::new(),
             _ => format!(
                 ", of which {searched} search{} the rate besides, in at least 2 measurements of {} or \
-                 more, mostly in many more, none longer than {}, with one of {} where a rate is found",
+                 more, mostly in many more, none longer than {}, with five of {} or more where a rate is found",
                 if searched == 1 { "es" } else { "" },
                 shown(probe_ns),
                 shown(measure.maximum_duration_ns),

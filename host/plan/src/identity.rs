@@ -7,7 +7,7 @@ The canonical text is JSON with sorted keys and no spaces. For each case it cont
 - `inputs`: `files` (each input, and the labels, by the file's SHA-256 if known, else by
   the path in the manifest) or `synthetic` (the ranges and sizes as declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, processes, confidence, `pin` if processors are chosen, `nice` if
+- `measure`: warm-up, durations, queries, processes, confidence, `pin` if processors are chosen, `cold-cache` if set, `nice` if
   given, and if the scenario has them the examples per query and the searched quantity; but neither time-out,
   memory limit, rules nor a limit that only judges, because these do not change the work;
 - `model`: the SHA-256 of the model file, null if there is none for the precision;
@@ -129,6 +129,9 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     // Looking may disturb, so it is another measurement.
     if let Some(period) = measure.device_sampling_ns {
         part["device-sampling-ns"] = period.into();
+    }
+    if measure.cold_cache {
+        part["cold-cache"] = true.into();
     }
     if let Some(nice) = measure.nice {
         part["nice"] = nice.into();
@@ -318,6 +321,11 @@ mod tests {
         let nice =
             measure_part(&MeasureSettings { nice: Some(-5), ..measure() }, Scenario::SingleStream);
         assert!(nice.contains(r#""nice":-5"#));
+        let cold = measure_part(
+            &MeasureSettings { cold_cache: true, ..measure() },
+            Scenario::SingleStream,
+        );
+        assert!(cold.contains(r#""cold-cache":true"#));
         assert!(!part(Pin::None).contains("nice"));
     }
 

@@ -11,39 +11,64 @@ use crate::key::Precision;
 use crate::names::names;
 
 /// Largest accepted difference from the reference's output. A value is within it if
-/// |output − reference| ≤ `absolute` + `relative` · |reference|, as in NumPy's `allclose`.
+/// |output − reference| ≤ `absolute` + `of_scale` · scale + `relative` · |reference|, as in NumPy's `allclose`, but
+/// with a part that follows the size of the output. The scale is the contraharmonic mean of the reference's sizes,
+/// Σ reference² / Σ |reference|: their mean, each weighted by itself. Unlike the root mean square it does not shrink
+/// with the number of values that are nearly zero, of which a softmax over many classes has many.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Tolerance {
-    /// Largest absolute error, for values of any size.
+    /// Error allowed for values of any size, in the output's own unit.
     pub absolute: f64,
+    /// Additional error, as a part of the scale of the reference's output. Records from before it
+    /// existed have 0.
+    #[serde(default)]
+    pub of_scale: f64,
     /// Additional error, relative to the reference's value.
     pub relative: f64,
-    /// The cosine of the angle between output and reference, each as one vector, is at least this.
+    /// The cosine of the angle between output and reference, each as one vector, is at least this. So is their
+    /// correlation: the cosine after subtracting the mean of each.
     pub cosine: f64,
+    /// Smallest accepted share of rows that have the same class, for outputs that are class scores, and of equal
+    /// values, for outputs that are whole numbers. Records from before it existed have 0.
+    #[serde(default)]
+    pub top1: f64,
 }
 
 impl fmt::Display for Tolerance {
-    /// Writes `1e-4 + 1e-3 of the value, cosine 0.9999`.
+    /// Writes `1e-4 of the scale + 1e-3 of the value, cosine 0.9999, top-1 99.9 %`, without the parts that are 0.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { absolute, relative, cosine } = self;
-        write!(formatter, "{absolute:e} + {relative:e} of the value, cosine {cosine}")
+        let Self { absolute, of_scale, relative, cosine, top1 } = *self;
+        if absolute > 0.0 {
+            write!(formatter, "{absolute:e} + ")?;
+        }
+        if of_scale > 0.0 {
+            write!(formatter, "{of_scale:e} of the scale + ")?;
+        }
+        write!(formatter, "{relative:e} of the value, cosine {cosine}")?;
+        if top1 > 0.0 {
+            let percent = (1e3 * top1).round() / 10.0;
+            write!(formatter, ", top-1 {percent} %")?;
+        }
+        Ok(())
     }
 }
 
 impl Tolerance {
-    /// Returns the default tolerance. Floating-point precisions get a few hundred of their own
+    /// Returns the default tolerance. Floating-point precisions get a few tens or hundreds of their own
     /// rounding steps, because errors of long sums add up; the error of quantisation depends on the
-    /// model, so `int8` is judged mainly by the direction.
+    /// model, so `int8` is judged mainly by direction, correlation and class. So is `bf16`: where it is honest, logits
+    /// err by 1 % of their spread, and large probabilities by tens of per cent. None depends on the unit of the
+    /// output: all its values times a constant pass or fail as before.
     #[must_use]
     pub const fn of(precision: Precision) -> Self {
-        let (absolute, relative, cosine) = match precision {
-            Precision::Fp32 => (1e-4, 1e-3, 0.9999),
-            Precision::Fp16 => (1e-2, 1e-2, 0.999),
-            Precision::Bf16 => (1e-1, 5e-2, 0.99),
-            Precision::Int8 => (1.0, 0.5, 0.95),
+        let (of_scale, relative, cosine, top1) = match precision {
+            Precision::Fp32 => (1e-4, 1e-3, 0.9999, 0.999),
+            Precision::Fp16 => (3e-2, 2e-2, 0.999, 0.99),
+            Precision::Bf16 => (3e-1, 1e-1, 0.99, 0.98),
+            Precision::Int8 => (1.0, 0.5, 0.95, 0.9),
         };
-        Self { absolute, relative, cosine }
+        Self { absolute: 0.0, of_scale, relative, cosine, top1 }
     }
 }
 
@@ -122,12 +147,20 @@ pub struct OutputParity {
     pub beyond: u64,
     /// Greatest difference.
     pub max_absolute_error: Option<f64>,
-    /// Greatest difference as a part of the reference's value, over values whose size is more than the
-    /// absolute tolerance.
+    /// Greatest difference as a part of the reference's value, over values that are larger than the part of the
+    /// tolerance that is the same for all values.
     pub max_relative_error: Option<f64>,
+    /// Contraharmonic mean of the sizes of the reference's values.
+    pub scale: Option<f64>,
     /// Cosine similarity of output and reference; absent if either is zero.
     pub cosine: Option<f64>,
+    /// Correlation of output and reference (Pearson's); absent if the reference's values differ by little more
+    /// than the rounding of the precision.
+    pub correlation: Option<f64>,
     /// Share of rows along the last axis whose largest value is in the same place; absent if the
     /// output has no such rows.
     pub top1: Option<f64>,
+    /// The same share among rows whose largest value clearly stands out in the reference; absent if the output
+    /// is not class scores, or no row is clear. For whole numbers, the share of equal values.
+    pub same_class: Option<f64>,
 }

@@ -41,7 +41,7 @@ pub mod column {
     pub const TOKEN_TIME: &str = "token-time";
     /// `s64`, 1: class label of each example of the data set.
     pub const LABEL: &str = "label";
-    /// All of the above. Besides these there is a column of one row for each of
+    /// All of the above. Besides these there is a column, with a row for each process, for each of
     /// [`QUANTITIES`](crate::QUANTITIES) of which [`is_column`](crate::Quantity::is_column) is true.
     pub const ALL: &[&str] = &[
         LATENCY,

@@ -22,6 +22,10 @@ pub struct Conditions {
     /// Interruptions during measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
+    /// Part of the pages of the model's file that were in memory just before it was loaded: 1 if hashing had read it,
+    /// 0 after `cold-cache`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_cached: Option<f64>,
     /// Energy over the measured part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -233,7 +237,12 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let gap = Gap::from(NotMeasured::NoEnergyDomain { domain: "memory".into() });
-        let domain = DomainEnergy { domain: "gpu:0".into(), joules: 1.5, seconds: 0.25 };
+        let domain = DomainEnergy {
+            domain: "gpu:0".into(),
+            joules: 1.5,
+            seconds: 0.25,
+            step_seconds: Some(0.02),
+        };
         let conditions = Conditions {
             worker_version: Some("0.1.0".into()),
             scheduling: Some(Scheduling { nice: Some(-5), ..Scheduling::default() }),
@@ -259,6 +268,7 @@ mod tests {
             })),
             placement: Some(Err(gap)),
             device_state: Some(Ok(DeviceStates::of(1000, 5, &[crate::DeviceSample::default()]))),
+            model_cached: Some(1.0),
             parity: Some(Parity {
                 reference: "cpu".into(),
                 tolerance: crate::Tolerance::of(crate::Precision::Fp16),

@@ -17,6 +17,10 @@ pub struct DomainEnergy {
     /// Over how long, in seconds: from the reading before the first measured query to the one
     /// after the last.
     pub seconds: f64,
+    /// Time between two changes of the counter, as measured just afterwards, in seconds. A counter that did not change
+    /// meanwhile has at least this. Absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_seconds: Option<f64>,
 }
 
 /// Energy over the measured part of a case, or why it is not known.

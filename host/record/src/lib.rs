@@ -63,8 +63,9 @@ pub use file::FileId;
 pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
 pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
-    Breach, EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch,
-    RuleDifference, SearchEnd, SteadyClass, Verdict, WarmUpFacts,
+    Breach, CurveShape, EarlyStopping, HeldLatency, HeldRate, InvalidKind, InvalidReason, Lateness,
+    Pace, Probe, RateBound, RateCurve, RateSearch, RuleDifference, SearchEnd, SteadyClass,
+    TimedCall, Verdict, WarmUpFacts,
 };
 pub use number::{Rate, Share};
 pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};
@@ -75,7 +76,7 @@ pub use processes::Processes;
 pub use quantity::{Group, Measured, QUANTITIES, Quantity, QuantityValue, Shown, Source};
 pub use recorder::Recorder;
 pub use results::{Direction, MetricValue, Recommendation};
-pub use rules::Requirement;
+pub use rules::{Requirement, RuleDeparture};
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{
     Marks, OutputBlock, OutputValues, QueryTimes, SampleBlock, SamplePhase, SampleTimes,

@@ -8,6 +8,7 @@ use crate::key::Scenario;
 use crate::names::names;
 use crate::number::Rate;
 use crate::numbered::{in_process, is_first};
+use crate::rules::RuleDeparture;
 use crate::settings::RuleSet;
 use crate::words::{count, percent, percentile, rate, time};
 
@@ -180,6 +181,9 @@ pub enum Breach {
     },
     /// `run` returned before the work was done, so latencies do not contain it.
     ReturnedEarly {
+        /// The call.
+        #[serde(default)]
+        call: TimedCall,
         /// Shortest run.
         run_ns: u64,
         /// Shortest time from its return until its output was read.
@@ -230,6 +234,33 @@ impl Breach {
             | Self::NoRules { .. }
             | Self::AgainstRules { .. }
             | Self::NotFound { .. } => 0.0,
+        }
+    }
+}
+
+names! {
+    /// A call whose return ends a latency.
+    TimedCall {
+        /// `run`, which returns when its batch is done.
+        Run = "run",
+        /// `synchronise`, which returns when all batches are done that were enqueued.
+        Synchronise = "synchronise",
+    }
+}
+
+/// Older records are of `run`.
+impl Default for TimedCall {
+    fn default() -> Self {
+        Self::Run
+    }
+}
+
+impl TimedCall {
+    /// Returns the beginning of a sentence about its return.
+    pub(crate) fn returned(self) -> &'static str {
+        match self {
+            Self::Run => "a run returned",
+            Self::Synchronise => "enqueued runs were said to be done",
         }
     }
 }
@@ -405,10 +436,11 @@ impl fmt::Display for Breach {
                 shown(*run_ns),
                 shown(*device_ns)
             ),
-            Self::ReturnedEarly { run_ns, output_ns, copy_ns } => write!(
+            Self::ReturnedEarly { call, run_ns, output_ns, copy_ns } => write!(
                 formatter,
-                "a run returned after {}, but its output was ready {} later ({} of that to read it): latencies \
+                "{} after {}, but its output was ready {} later ({} of that to read it): latencies \
                  miss part of the work",
+                call.returned(),
                 shown(*run_ns),
                 shown(*output_ns),
                 shown(*copy_ns)
@@ -431,10 +463,12 @@ pub struct Verdict {
     /// Reasons why it is invalid; empty if it is valid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<InvalidReason>,
-    /// The verdict relies on fewer queries than the rules require, which a binomial bound shows to
-    /// be enough: MLPerf's early stopping.
+    /// MLPerf's early stopping, which applies at any number of queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_stopping: Option<EarlyStopping>,
+    /// In what the measurement differs from the rules, whatever its figures: it is not a result of their authors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departures: Vec<RuleDeparture>,
 }
 
 /// MLPerf's early stopping for a percentile.
@@ -445,8 +479,8 @@ pub struct EarlyStopping {
     pub queries: u64,
     /// The least number of queries that is enough.
     pub minimum: u64,
-    /// The percentile's estimate in nanoseconds: the latency that as many queries exceed as the
-    /// bound allows. `None` if the latency has a limit, which is then the tested value.
+    /// The percentile's estimate in nanoseconds, which is the result by the rules: the latency that as many queries
+    /// reach or exceed as the bound allows. `None` if the latency has a limit, which is then the tested value.
     pub estimate_ns: Option<u64>,
 }
 
@@ -463,8 +497,7 @@ names! {
     SearchEnd {
         /// The border lies between the two rates, both of which were probed at least twice.
         Found = "found",
-        /// Probes ran out before the bracket was narrow and confirmed, or no rate passed the measurement of
-        /// the result.
+        /// Probes ran out before the bracket was narrow and confirmed, or no rate held in whole measurements.
         Inconclusive = "inconclusive",
         /// The load generator could not keep up, so the search says nothing about the target.
         GeneratorLate = "generator-late",
@@ -493,6 +526,75 @@ pub struct RateSearch {
     /// other fields are those of the first process. Empty in older records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<Rate>,
+    /// Evidence that the accepted rate holds; absent if none was found, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldRate>,
+    /// Curve of the latency over the rate, as the probes show it; absent in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub curve: Option<RateCurve>,
+}
+
+/// Evidence that a rate holds: its latency stays within the limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct HeldRate {
+    /// Measurements as long as the case, at the rate and near it.
+    pub measurements: u32,
+    /// Their limited percentile at this rate, in nanoseconds: the geometric mean.
+    pub latency_ns: u64,
+    /// Upper bound of the latency, in nanoseconds.
+    pub bound_ns: u64,
+    /// Confidence of the bound, from 0 to 1.
+    pub confidence: f64,
+    /// The latency that the bound is of.
+    pub of: HeldLatency,
+}
+
+names! {
+    /// A latency that has a bound.
+    HeldLatency {
+        /// That of all measurements at the rate, in the mean.
+        Mean = "mean",
+        /// That of the next measurement, because rules judge it alone.
+        Next = "next",
+    }
+}
+
+names! {
+    /// Limit that bounds a rate.
+    RateBound {
+        /// The latency: at higher rates it exceeds its limit, while queries complete as fast as they arrive.
+        Latency = "latency",
+        /// The throughput: at higher rates queries complete more slowly than they arrive.
+        Throughput = "throughput",
+        /// The load generator, which could not keep up itself.
+        Generator = "generator",
+    }
+}
+
+names! {
+    /// Shape of the latency over the rate near its limit.
+    CurveShape {
+        /// From half of the limit to the limit the rate grows by less than a tenth.
+        Cliff = "cliff",
+        /// It grows by more: a somewhat lower latency costs little throughput.
+        Slope = "slope",
+    }
+}
+
+/// Latency over the rate, by an isotonic fit of all probes: the curve that never falls with the rate and is nearest to
+/// them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RateCurve {
+    /// Rate at which the fitted latency reaches its limit; half of all measurements there stay within it.
+    pub border: Option<Rate>,
+    /// Rate at which it reaches half of its limit.
+    pub half: Option<Rate>,
+    /// Limit that bounds the rate; absent if no probe was rejected.
+    pub bound_by: Option<RateBound>,
+    /// Shape near the limit, if both rates are known.
+    pub shape: Option<CurveShape>,
 }
 
 /// One measurement of the search for a rate.

@@ -372,6 +372,20 @@ impl CaseRecord {
         self.report().into_iter().chain(&self.further)
     }
 
+    /// Returns a record of each of its processes alone, in order; of a case that did not finish, the record itself.
+    #[must_use]
+    pub fn each_process(&self) -> Vec<Self> {
+        if self.further.is_empty() {
+            return vec![self.clone()];
+        }
+        let alone = |report: &WorkerReport| Self {
+            outcome: Outcome::Finished(Box::new(report.clone())),
+            further: Vec::new(),
+            ..self.clone()
+        };
+        self.reports().map(alone).collect()
+    }
+
     /// Returns the kind of the failure or gap that ended the case, and the reason in one sentence.
     #[must_use]
     pub fn reason(&self) -> Option<(&'static str, String)> {

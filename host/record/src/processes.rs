@@ -52,7 +52,6 @@ fn merge(mut records: Vec<CaseRecord>) -> Option<CaseRecord> {
         if merged.standard_error.is_empty() {
             merged.standard_error = record.standard_error;
         }
-        report.peak_memory_bytes = report.peak_memory_bytes.max(further.peak_memory_bytes);
         let process = record.process;
         report
             .warnings
@@ -131,7 +130,8 @@ mod tests {
         let case = processes.add(finished(2, 6)).expect("the last one");
         assert_eq!((case.process, case.elapsed_ns, case.further.len()), (0, 30, 2));
         let Outcome::Finished(report) = case.outcome else { panic!("{:?}", case.outcome) };
-        assert_eq!(report.peak_memory_bytes, Some(7));
+        // Each keeps its own peak, for intervals over processes.
+        assert_eq!(report.peak_memory_bytes, Some(5));
         let warned: Vec<_> =
             report.warnings.iter().map(|warning| (warning.process, warning.kind())).collect();
         let kind = WarningKind::Drift;
@@ -157,6 +157,8 @@ mod tests {
                     rejected: None,
                     probes: Vec::new(),
                     rates: vec![rate],
+                    held: None,
+                    curve: None,
                 }),
                 ..WorkerReport::default()
             };

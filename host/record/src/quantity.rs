@@ -293,6 +293,16 @@ fn energy_time(record: &CaseRecord) -> Measured<f64> {
     plain(Some(processor.or(energy.device.as_ref().ok())?.seconds))
 }
 
+/// Returns the longest step of the processor's energy counters.
+fn processor_step(record: &CaseRecord) -> Measured<f64> {
+    let domains = conditions(record)?.energy.as_ref()?.processor.as_deref().unwrap_or_default();
+    plain(domains.iter().filter_map(|domain| domain.step_seconds).reduce(f64::max))
+}
+
+fn device_step(record: &CaseRecord) -> Measured<f64> {
+    plain(conditions(record)?.energy.as_ref()?.device.as_ref().ok()?.step_seconds)
+}
+
 fn device_energy(record: &CaseRecord) -> Measured<f64> {
     match &conditions(record)?.energy {
         Some(energy) => Some(energy.device.as_ref().map(|one| one.joules).map_err(Clone::clone)),
@@ -345,6 +355,16 @@ pub const QUANTITIES: &[Quantity] = &[
         metric: Some(("startup.load", None)),
     },
     Quantity {
+        id: "model-cached",
+        unit: "1",
+        direction: Neutral,
+        heading: "model in memory before",
+        group: Group::Startup,
+        definition: "part of the pages of the model's file that were in memory just before it was loaded",
+        source: Real(|record| plain(conditions(record)?.model_cached)),
+        metric: None,
+    },
+    Quantity {
         id: "prepare-time",
         unit: "ns",
         direction: Lower,
@@ -372,7 +392,7 @@ pub const QUANTITIES: &[Quantity] = &[
         group: Group::Memory,
         definition: "highest resident memory of the worker, or of the worker and the processes that it started, \
                      which is sampled; of several processes of a case, the highest of all",
-        source: Whole(|record| report(|report| plain(report.peak_memory_bytes), record)),
+        source: Whole(|record| plain(record.reports().filter_map(|it| it.peak_memory_bytes).max())),
         metric: Some(("memory.peak", Some(Shown::at(30, 3)))),
     },
     Quantity {
@@ -471,6 +491,26 @@ pub const QUANTITIES: &[Quantity] = &[
         group: Group::Energy,
         definition: "time over which energy was counted",
         source: Real(energy_time),
+        metric: None,
+    },
+    Quantity {
+        id: "processor-energy-step",
+        unit: "s",
+        direction: Neutral,
+        heading: "processor counter's step",
+        group: Group::Energy,
+        definition: "time between two changes of the processors' energy counters, measured just afterwards",
+        source: Real(processor_step),
+        metric: None,
+    },
+    Quantity {
+        id: "device-energy-step",
+        unit: "s",
+        direction: Neutral,
+        heading: "device counter's step",
+        group: Group::Energy,
+        definition: "time between two changes of the device's energy counter, measured just afterwards",
+        source: Real(device_step),
         metric: None,
     },
     Quantity {
@@ -817,7 +857,7 @@ mod tests {
     }
 
     fn domain(name: &str, joules: f64) -> DomainEnergy {
-        DomainEnergy { domain: name.into(), joules, seconds: 2.0 }
+        DomainEnergy { domain: name.into(), joules, seconds: 2.0, step_seconds: Some(0.001) }
     }
 
     fn energy(processor: Result<Vec<DomainEnergy>, Gap>) -> CaseRecord {

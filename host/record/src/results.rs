@@ -39,6 +39,23 @@ pub struct MetricValue {
     pub attributes: BTreeMap<String, String>,
 }
 
+impl MetricValue {
+    /// Returns the value of each process, if the case was measured in several and the metric states them.
+    #[must_use]
+    pub fn process_values(&self) -> Option<Vec<f64>> {
+        let text = self.attributes.get("process-values")?;
+        let values: Option<Vec<f64>> = text.split(' ').map(|value| value.parse().ok()).collect();
+        values.filter(|values| values.len() > 1 && values.iter().all(|value| value.is_finite()))
+    }
+
+    /// Returns the bounds between which another process's value will lie, if the metric states them.
+    #[must_use]
+    pub fn prediction(&self) -> Option<(f64, f64)> {
+        let bound = |name: &str| self.attributes.get(name)?.parse().ok();
+        Some((bound("prediction-low")?, bound("prediction-high")?))
+    }
+}
+
 /// Advice of a recommender, with the cases that it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -52,4 +69,32 @@ pub struct Recommendation {
     /// Other facts from the recommender.
     #[serde(default)]
     pub attributes: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_read_from_attributes() {
+        let of = |attributes: &[(&str, &str)]| MetricValue {
+            metric: "latency.p50".into(),
+            value: Ok(2.0),
+            interval: None,
+            unit: "ns".into(),
+            direction: Direction::Lower,
+            attributes: attributes
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into()))
+                .collect(),
+        };
+        let values = |text: &str| of(&[("process-values", text)]).process_values();
+        assert_eq!(values("1.5 2.5"), Some(vec![1.5, 2.5]));
+        for text in ["", "1.5", "1.5 x", "1.5 NaN"] {
+            assert_eq!(values(text), None, "{text}");
+        }
+        assert_eq!(of(&[("prediction-low", "1")]).prediction(), None);
+        let both = of(&[("prediction-low", "1"), ("prediction-high", "3")]);
+        assert_eq!(both.prediction(), Some((1.0, 3.0)));
+    }
 }

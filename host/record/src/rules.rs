@@ -2,12 +2,13 @@
 What public sets of rules ask of a result, in one place: the manifest takes its defaults from here, and the
 verdict its bounds.
 
-MLPerf's are those of the MLCommons inference policies (`inference_rules.adoc`, scenarios and "number of
-queries") and of LoadGen's `mlperf.conf`. Their numbers of queries state a percentile to a twentieth of its
-distance from 100 % at 99 % confidence.
+MLPerf's are those of the MLCommons inference policies (`inference_rules.adoc`), of LoadGen's `mlperf.conf`, and of its
+code (6.0.17: `results.cc`, `early_stopping.cc`), which decides where they differ. A development script compares
+verdicts on the same latencies with that code: `host/measure/tests/loadgen.py`.
 */
 
 use crate::key::Scenario;
+use crate::names::names;
 use crate::settings::RuleSet;
 
 /// Required amount of measurement.
@@ -19,13 +20,45 @@ pub enum Requirement {
     Percentile {
         /// Which, as a share: 0.99 is the 99th percentile.
         percentile: f64,
-        /// With which confidence, as a share.
-        confidence: f64,
-        /// Number of queries that is always enough. Fewer suffice if the binomial bound shows it.
+        /// Confidence of a binomial bound on it, as a share, which early stopping requires at any number of queries.
+        /// `None`: the percentile itself counts.
+        confidence: Option<f64>,
+        /// Least number of queries, however few are over the limit.
         queries: u64,
     },
-    /// Enough examples.
+    /// Enough examples in a query, which takes the minimum duration by itself.
     Examples(u64),
+}
+
+names! {
+    /// In what a measurement by rules always differs from what they ask for.
+    RuleDeparture {
+        /// Latencies begin with inputs on the device and end with outputs there; MLPerf's begin and end in the host's
+        /// memory.
+        CopiesExcluded = "copies-excluded",
+        /// Examples are taken in turn; MLPerf draws them at random.
+        ExamplesInTurn = "examples-in-turn",
+        /// Arrivals are random by another generator than LoadGen's.
+        OtherGenerator = "other-generator",
+        /// MLPerf's compliance tests are not run.
+        NoComplianceTests = "no-compliance-tests",
+        /// The harness is not LoadGen, and nobody has reviewed the result.
+        NotReviewed = "not-reviewed",
+    }
+}
+
+impl RuleDeparture {
+    /// Returns it in words.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::CopiesExcluded => "copies to and from the device are not in the latencies",
+            Self::ExamplesInTurn => "examples are taken in turn and not at random",
+            Self::OtherGenerator => "arrivals are random by another generator",
+            Self::NoComplianceTests => "no compliance tests",
+            Self::NotReviewed => "another harness, and no review",
+        }
+    }
 }
 
 impl Scenario {
@@ -34,7 +67,7 @@ impl Scenario {
     pub const MULTI_STREAM_EXAMPLES: u64 = 8;
 }
 
-/// Samples that MLPerf measures in `offline`, and queries in `single-stream`.
+/// Samples that MLPerf measures in `offline`.
 const MLPERF_EXAMPLES: u64 = 24_576;
 
 impl RuleSet {
@@ -54,16 +87,30 @@ impl RuleSet {
         }
     }
 
+    /// Returns in what every measurement of a scenario differs from the rules.
+    #[must_use]
+    pub fn departures(self, scenario: Scenario) -> Vec<RuleDeparture> {
+        use RuleDeparture as Departure;
+        let Self::MlPerf = self;
+        let mut all = vec![Departure::CopiesExcluded, Departure::ExamplesInTurn];
+        if scenario == Scenario::Server {
+            all.push(Departure::OtherGenerator);
+        }
+        all.extend([Departure::NoComplianceTests, Departure::NotReviewed]);
+        all
+    }
+
     /// Returns the requirement for a scenario; `None` if the rules do not cover it.
     #[must_use]
     pub fn requirement(self, scenario: Scenario) -> Option<Requirement> {
-        let percentile =
-            |percentile, queries| Requirement::Percentile { percentile, confidence: 0.99, queries };
+        let percentile = |percentile, queries| {
+            Some(Requirement::Percentile { percentile, confidence: Some(0.99), queries })
+        };
         match (self, scenario) {
-            (Self::MlPerf, Scenario::SingleStream) => Some(percentile(0.9, MLPERF_EXAMPLES)),
-            (Self::MlPerf, Scenario::MultiStream | Scenario::Server) => {
-                Some(percentile(0.99, 270_336))
-            }
+            // `min_query_count`: LoadGen's default, and that of its `mlperf.conf`.
+            (Self::MlPerf, Scenario::SingleStream) => percentile(0.9, 100),
+            (Self::MlPerf, Scenario::MultiStream) => percentile(0.99, 662),
+            (Self::MlPerf, Scenario::Server) => percentile(0.99, 100),
             (Self::MlPerf, Scenario::Offline) => {
                 Some(Requirement::Examples(self.offline_examples()))
             }

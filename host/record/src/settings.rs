@@ -120,6 +120,10 @@ pub struct MeasureSettings {
     /// nanoseconds. `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_sampling_ns: Option<u64>,
+    /// Whether the pages of the model's file are dropped from memory before it is loaded, so that loading reads them
+    /// from the disk.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cold_cache: bool,
 }
 
 /// One measurement of a search is this long in nanoseconds, unless the case itself is shorter or the
@@ -163,6 +167,7 @@ impl Default for MeasureSettings {
             pin: Pin::None,
             nice: None,
             device_sampling_ns: None,
+            cold_cache: false,
         }
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_state::SlowedBy;
 use crate::gap::Gap;
-use crate::load::{Breach, SteadyClass};
+use crate::load::{Breach, SteadyClass, TimedCall};
 use crate::names::names;
 use crate::numbered::{in_process, is_first};
 use crate::placement::ProviderShare;
@@ -81,6 +81,84 @@ names! {
         OutputsNotCollected = "outputs-not-collected",
         /// A file of the case is no longer in the run folder.
         FileLost = "file-lost",
+    }
+}
+
+impl WarningKind {
+    /// Returns whether a warning of this kind casts doubt on a metric: on its value, and not only on its precision,
+    /// which the interval states. A metric that the host does not know may be touched by any.
+    #[must_use]
+    pub fn touches(self, metric: &str) -> bool {
+        let plugin = metric.split('.').next().unwrap_or(metric);
+        match plugin {
+            "latency" | "throughput" | "energy" | "stability" | "startup" | "scaling" => {
+                self.is_of_time()
+            }
+            "memory" => self.is_of_memory(),
+            "accuracy" => self.is_of_outputs(),
+            _ => true,
+        }
+    }
+
+    fn is_of_time(self) -> bool {
+        match self {
+            Self::Invalid
+            | Self::Simulated
+            | Self::FewSamples
+            | Self::OverheadVisible
+            | Self::ClockTooCoarse
+            | Self::NoSteadyState
+            | Self::Drift
+            | Self::WarmingUp
+            | Self::SlowedDown
+            | Self::Bimodal
+            | Self::Stalls
+            | Self::ReturnedEarly
+            | Self::PassesDisagree
+            | Self::Impossible
+            | Self::FellBack
+            | Self::OutputWritten
+            | Self::MachineBusy
+            | Self::Oversubscribed
+            | Self::Preempted
+            | Self::ClockSlow
+            | Self::Throttled
+            | Self::FrequencyChanged
+            | Self::PageFaults
+            | Self::NotAsAsked
+            | Self::FileLost => true,
+            Self::WideInterval
+            | Self::LimitUndecided
+            | Self::NotANumber
+            | Self::ProcessesLeft
+            | Self::DeviceNotSampled
+            | Self::OutputsNotCollected => false,
+        }
+    }
+
+    fn is_of_memory(self) -> bool {
+        use WarningKind as Kind;
+        matches!(
+            self,
+            Kind::Invalid
+                | Kind::Simulated
+                | Kind::FellBack
+                | Kind::ProcessesLeft
+                | Kind::NotAsAsked
+                | Kind::Impossible
+        )
+    }
+
+    fn is_of_outputs(self) -> bool {
+        use WarningKind as Kind;
+        matches!(
+            self,
+            Kind::NotANumber
+                | Kind::FellBack
+                | Kind::NotAsAsked
+                | Kind::OutputsNotCollected
+                | Kind::FileLost
+        )
     }
 }
 
@@ -225,6 +303,9 @@ pub enum Doubt {
     },
     /// `run` returned before the work was done.
     ReturnedEarly {
+        /// The call.
+        #[serde(default)]
+        call: TimedCall,
         /// Shortest run.
         run_ns: u64,
         /// Shortest time from its return until its output was read.
@@ -808,10 +889,11 @@ impl fmt::Display for Doubt {
                 }
                 write!(formatter, " ({} of the total time)", percent(*time_ratio))
             }
-            Self::ReturnedEarly { run_ns, output_ns, copy_ns } => write!(
+            Self::ReturnedEarly { call, run_ns, output_ns, copy_ns } => write!(
                 formatter,
-                "a run returned after {}, but its output was ready {} later ({} of that to read it): latencies \
+                "{} after {}, but its output was ready {} later ({} of that to read it): latencies \
                  miss part of the work",
+                call.returned(),
                 time(*run_ns as f64),
                 time(*output_ns as f64),
                 time(*copy_ns as f64)
@@ -1167,7 +1249,12 @@ mod tests {
                 "1 query in 5.6 took 10.1 ms instead of 1.02 ms (31 % of the total time)",
             ),
             (
-                Doubt::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
+                Doubt::ReturnedEarly {
+                    call: TimedCall::Run,
+                    run_ns: 900,
+                    output_ns: 2_000_000,
+                    copy_ns: 3000,
+                },
                 "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
                  latencies miss part of the work",
             ),
@@ -1300,6 +1387,26 @@ mod tests {
     }
 
     #[test]
+    fn warnings_touch_the_figures_that_they_are_about() {
+        use WarningKind as Kind;
+        let slowing =
+            [Kind::SlowedDown, Kind::WarmingUp, Kind::Throttled, Kind::Preempted, Kind::Bimodal];
+        for kind in slowing.into_iter().chain([Kind::Drift, Kind::MachineBusy]) {
+            let touched = ["latency.p99", "throughput.samples", "energy.device-per-sample"];
+            assert!(touched.iter().all(|metric| kind.touches(metric)), "{kind}");
+            assert!(!kind.touches("accuracy.top1") && !kind.touches("memory.peak"), "{kind}");
+            // The host does not know what another plugin's metric depends on.
+            assert!(kind.touches("mine.value"), "{kind}");
+        }
+        assert!(
+            Kind::NotANumber.touches("accuracy.top1") && !Kind::NotANumber.touches("latency.p50")
+        );
+        assert!(Kind::ProcessesLeft.touches("memory.peak"));
+        // The interval says how precise a figure is.
+        assert!(!Kind::WideInterval.touches("latency.p99"));
+    }
+
+    #[test]
     fn each_kind_has_its_figures_in_json_and_in_words() {
         let mut kinds = BTreeSet::new();
         for (doubt, words) in doubts() {
@@ -1387,8 +1494,13 @@ mod tests {
                 "runs returned within 90 µs, but the device needs at least 4 ms: they do not wait for the device",
             ),
             (
-                Breach::ReturnedEarly { run_ns: 900, output_ns: 2_000_000, copy_ns: 3000 },
-                "a run returned after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
+                Breach::ReturnedEarly {
+                    call: TimedCall::Synchronise,
+                    run_ns: 900,
+                    output_ns: 2_000_000,
+                    copy_ns: 3000,
+                },
+                "enqueued runs were said to be done after 900 ns, but its output was ready 2 ms later (3 µs of that to read it): \
                  latencies miss part of the work",
             ),
             (

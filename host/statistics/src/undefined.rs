@@ -15,6 +15,8 @@ pub enum Undefined {
     OutsideResamples,
     /// The values are too few for their spread: the interval would reach below zero, and no such value can.
     BelowZero,
+    /// A value is zero or below, so that it has no logarithm.
+    NotPositive,
 }
 
 impl Undefined {
@@ -36,6 +38,7 @@ impl fmt::Display for Undefined {
             Self::TooFew(refusal) => refusal.fmt(formatter),
             Self::NoSpread => formatter.write_str("needs values that differ"),
             Self::OutsideResamples => formatter.write_str("needs an estimate among its resamples"),
+            Self::NotPositive => formatter.write_str("needs values above zero"),
             Self::BelowZero => formatter.write_str("needs an interval that stays above zero"),
         }
     }

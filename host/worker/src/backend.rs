@@ -141,6 +141,22 @@ impl BackendTarget {
         Ok(index)
     }
 
+    /// Enqueues the next `batches` calls, waits for them as the timed loop does, and returns the last one.
+    pub(crate) fn run_burst(&mut self, batches: u64) -> Result<usize, Error> {
+        let mut last = self.next;
+        for _ in 0..batches {
+            last = self.next;
+            self.enqueue()?;
+        }
+        self.session.synchronise()?;
+        Ok(last)
+    }
+
+    /// Reads a call's first output, without another wait for its run.
+    pub(crate) fn read_at_once(&mut self, call: usize) -> Result<(), Error> {
+        Answer::read(&mut self.calls[call], 0).map(drop)
+    }
+
     /// Waits until a call's run is done and reads its first output.
     pub(crate) fn read(&mut self, call: usize) -> Result<(), Error> {
         self.session.synchronise()?;

@@ -13,6 +13,7 @@ The counters are the machine's: they include all other work.
 use std::io;
 
 use host_machine::{EnergyCounter, Machine, NoEnergy};
+use host_measure::Clock;
 use host_record::{DomainEnergy, Gap, NotMeasured};
 
 /// Nothing that fits into a socket takes more.
@@ -132,13 +133,61 @@ impl Rapl {
             domain: counter.source.domain,
             joules: counter.taken_microjoules as f64 / 1e6,
             seconds,
+            step_seconds: None,
         };
         Ok(self.counters.into_iter().map(energy).collect())
+    }
+
+    /// Measures how long the counters take from one change to the next.
+    pub(crate) fn steps(machine: &Machine, clock: &impl Clock, domains: &mut [DomainEnergy]) {
+        // They move once in a millisecond or so.
+        const LIMIT_NS: u64 = 100_000_000;
+        let Ok(sources) = machine.energy_counters() else { return };
+        for domain in domains {
+            let source = sources.iter().find(|source| source.domain == domain.domain);
+            let read = || machine.energy(source?).ok();
+            domain.step_seconds = step(clock, LIMIT_NS, read);
+        }
+    }
+}
+
+/// Returns the typical time between two changes of a counter in seconds. If it does not change within the limit, the
+/// limit, which is less than the truth; `None` if it cannot be read.
+pub(crate) fn step(
+    clock: &impl Clock,
+    limit_ns: u64,
+    mut read: impl FnMut() -> Option<u64>,
+) -> Option<f64> {
+    /// Changes that are enough.
+    const ENOUGH: usize = 6;
+    /// Pause between readings: a tenth of the finest step.
+    const PAUSE_NS: u64 = 100_000;
+
+    let start = clock.now();
+    let mut last = read()?;
+    let mut changes = Vec::with_capacity(ENOUGH);
+    loop {
+        let now = clock.now();
+        if changes.len() == ENOUGH || now.saturating_sub(start) >= limit_ns {
+            let mut steps: Vec<u64> = changes.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            steps.sort_unstable();
+            let elapsed = now.saturating_sub(start);
+            let typical = steps.get(steps.len() / 2).copied().unwrap_or(elapsed);
+            return Some(typical as f64 / 1e9);
+        }
+        let found = read()?;
+        if found != last {
+            changes.push(clock.now());
+            last = found;
+        }
+        clock.wait_until(clock.now() + PAUSE_NS);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use host_machine::fake::Files;
 
     use super::*;
@@ -183,6 +232,37 @@ mod tests {
             energy,
             [("package-0", 12.0, 10.0), ("package-0/dram", 0.5, 10.0), ("psys", 30.0, 10.0)]
         );
+    }
+
+    /// A clock that moves only if someone waits or reads, by 10 µs.
+    struct Ticking(Cell<u64>);
+
+    impl Clock for Ticking {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 10_000);
+            self.0.get()
+        }
+
+        fn wait_until(&self, deadline_ns: u64) -> u64 {
+            self.0.set(self.0.get().max(deadline_ns));
+            self.0.get()
+        }
+    }
+
+    #[test]
+    fn a_counters_step_is_measured() {
+        for (step_ns, limit_ns) in
+            [(1_000_000, 100_000_000), (20_000_000, SECOND), (100_000_000, SECOND)]
+        {
+            let clock = Ticking(Cell::new(0));
+            let found = step(&clock, limit_ns, || Some(clock.0.get() / step_ns)).expect("a step");
+            let ratio = found * 1e9 / step_ns as f64;
+            assert!((0.8..1.3).contains(&ratio), "{step_ns}: {found}");
+        }
+        // One that stands still may take as long as was waited, or longer.
+        let clock = Ticking(Cell::new(0));
+        assert!(step(&clock, SECOND, || Some(7)).expect("a bound") >= 1.0);
+        assert_eq!(step(&clock, SECOND, || None), None);
     }
 
     /// Two wraps between two readings look like one. A machine of 2 kW fills 65,713 J in 33 s.

@@ -1,7 +1,7 @@
 //! Several targets of one model, for clients and servers on threads of their own.
 
 use std::borrow::{Borrow, BorrowMut};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use host_machine::process;
 use host_measure::{SystemClock, Target};
@@ -20,9 +20,17 @@ pub(crate) struct Lanes<'a> {
     model: ModelOnThreads<'a>,
     case: &'a CaseSpec,
     shapes: Vec<Vec<i64>>,
-    batches: Vec<Vec<TensorData>>,
+    inputs: Mutex<Inputs>,
     /// How a lane's backend broke its contract: the first that was found.
     broken: Mutex<Option<Error>>,
+}
+
+/// The elements of all batches, as long as a lane still needs them: they are not part of the case's memory.
+#[derive(Debug)]
+struct Inputs {
+    batches: Arc<Vec<Vec<TensorData>>>,
+    /// Lanes that have not taken them.
+    lanes: u32,
 }
 
 impl<'a> Lanes<'a> {
@@ -45,8 +53,20 @@ impl<'a> Lanes<'a> {
         })?;
         let shapes = examples.shapes();
         let batches = (0..examples.resident_batches()).map(|index| examples.batch(index));
-        let batches = batches.collect::<Result<_, _>>()?;
-        Ok(Self { model, case, shapes, batches, broken: Mutex::default() })
+        let batches: Vec<_> = batches.collect::<Result<_, _>>()?;
+        let lanes = case.key.clients.unwrap_or(1);
+        let inputs = Mutex::new(Inputs { batches: Arc::new(batches), lanes });
+        Ok(Self { model, case, shapes, inputs, broken: Mutex::default() })
+    }
+
+    /// Returns the inputs, and keeps none after the last lane's.
+    fn take(&self) -> Arc<Vec<Vec<TensorData>>> {
+        let mut inputs = self.inputs.lock().unwrap_or_else(PoisonError::into_inner);
+        inputs.lanes = inputs.lanes.saturating_sub(1);
+        match inputs.lanes {
+            0 => std::mem::take(&mut inputs.batches),
+            _ => Arc::clone(&inputs.batches),
+        }
     }
 
     /// Makes a lane's target, on the calling thread. Each begins with another input.
@@ -59,18 +79,19 @@ impl<'a> Lanes<'a> {
         process::prefer_fast_processors();
         let model = self.model.here();
         let session = model.prepare(self.case.key.precision.name(), &self.shapes)?;
-        let count = self.batches.len();
-        let calls = (0..count).map(|index| session.call(tensors(model, self.batch(lane, index))?));
-        let calls = calls.collect::<Result<_, _>>()?;
+        let batches = self.take();
+        let count = batches.len();
+        let calls = (0..count).map(|index| {
+            let batch = &batches[(index + lane as usize) % count];
+            session.call(tensors(model, batch)?)
+        });
+        let calls = calls.collect::<Result<Vec<_>, _>>()?;
+        drop(batches);
+        let inputs = calls.iter().map(|call| contract::fingerprints(model, call)).collect();
         let mut target = BackendTarget::new(session, calls);
         // The one-time work of a first run must not be in a latency.
         target.first_run()?;
-        Ok(LaneTarget { target, lanes: self, lane })
-    }
-
-    /// Returns the batch of a lane's call.
-    fn batch(&self, lane: u32, call: usize) -> &[TensorData] {
-        &self.batches[(call + lane as usize) % self.batches.len()]
+        Ok(LaneTarget { target, lanes: self, inputs })
     }
 
     /// Says whether the backend kept its contract in every lane that has ended.
@@ -109,7 +130,8 @@ impl<'a> Lanes<'a> {
 pub(crate) struct LaneTarget<'a> {
     target: BackendTarget,
     lanes: &'a Lanes<'a>,
-    lane: u32,
+    /// Fingerprints of the inputs of each call.
+    inputs: Vec<Vec<Option<u64>>>,
 }
 
 impl Borrow<BackendTarget> for LaneTarget<'_> {
@@ -142,10 +164,11 @@ impl Target for LaneTarget<'_> {
     }
 
     fn end(&mut self) {
-        let Self { target, lanes, lane } = self;
+        let Self { target, lanes, inputs } = self;
         let model = lanes.model.here();
-        let check = |(index, call)| contract::check_call(model, call, lanes.batch(*lane, index));
-        if let Some(error) = target.calls().iter().enumerate().map(check).find_map(Result::err) {
+        let calls = target.calls().iter().zip(inputs);
+        let mut checks = calls.map(|(call, inputs)| contract::check_kept(model, call, inputs));
+        if let Some(error) = checks.find_map(Result::err) {
             let mut broken = lanes.broken.lock().unwrap_or_else(PoisonError::into_inner);
             broken.get_or_insert(error);
         }

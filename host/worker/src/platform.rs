@@ -62,6 +62,64 @@ pub(crate) fn wait_for_one(sources: &[BorrowedFd<'_>], limit: Option<Duration>) 
     unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) > 0 }
 }
 
+/// Drops the pages of a file from memory, as far as nobody has mapped or changed them.
+///
+/// # Errors
+///
+/// If the system refuses, or has no such call.
+#[cfg(target_os = "linux")]
+pub(crate) fn drop_pages(file: &File) -> io::Result<()> {
+    // What is not on the disk yet would stay.
+    file.sync_data()?;
+    // SAFETY: the descriptor is open; the call changes no memory of this process.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn drop_pages(_: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns the part of a file's pages that are in memory; `None` if the system does not tell. To those who may not write
+/// to the file, Linux says that all are.
+#[cfg(target_os = "linux")]
+pub(crate) fn cached_part(file: &File) -> Option<f64> {
+    let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|length| *length > 0)?;
+    // SAFETY: it only asks for a constant.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+    // SAFETY: a new mapping of an open file, at an address of the kernel's choice. Nothing reads through it.
+    let start =
+        unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
+    if start == libc::MAP_FAILED {
+        return None;
+    }
+    let mut pages = vec![0_u8; length.div_ceil(page)];
+    // SAFETY: the mapping has this length, and the list a byte for each of its pages.
+    let found = unsafe { libc::mincore(start, length, pages.as_mut_ptr()) };
+    // SAFETY: nothing refers to the mapping any more.
+    unsafe { libc::munmap(start, length) };
+    let cached = pages.iter().filter(|page| **page & 1 == 1).count();
+    (found == 0).then(|| cached as f64 / pages.len() as f64)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn cached_part(_: &File) -> Option<f64> {
+    None
+}
+
+/// Returns freed memory to the system, so that it does not count as used.
+pub(crate) fn give_memory_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it only trims the heap, and may be called at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Ends the process without running exit handlers or destructors of libraries.
 pub(crate) fn end(code: i32) -> ! {
     // SAFETY: it only ends the process; every frame was written without a buffer.
@@ -99,5 +157,23 @@ impl Stamp {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn dropped_pages_are_no_longer_in_memory() {
+        // Not in a folder that lies in memory, where pages cannot be dropped.
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
+        file.write_all(&vec![1; 4 << 20]).expect("there is room");
+        assert_eq!(cached_part(&file), Some(1.0));
+        drop_pages(&file).expect("Linux drops pages");
+        let left = cached_part(&file).expect("Linux tells");
+        assert!(left < 0.1, "{left}");
     }
 }

@@ -8,8 +8,11 @@ use host_record::{
 use plugin_api::client::{Backend, Error};
 
 use crate::disturbance::{self, Counters};
-use crate::energy::Rapl;
+use crate::energy::{self, Rapl};
 use crate::{failure, overseer};
+
+/// How long the step of a device's counter is looked for: NVML's takes up to 100 ms.
+const DEVICE_STEP_NS: u64 = 1_000_000_000;
 
 /// Watches from the moment that it is made to the moment that it is ended.
 pub(crate) struct Surroundings<'a> {
@@ -62,9 +65,9 @@ impl<'a> Surroundings<'a> {
     /// Ends watching, and says what a case was measured under and what is doubtful about it.
     pub(crate) fn end(self, scheduling: Scheduling) -> (Conditions, Vec<Warning>) {
         let ended_ns = self.clock.now();
-        let processor = self.rapl.and_then(|rapl| rapl.end(ended_ns));
+        let mut processor = self.rapl.and_then(|rapl| rapl.end(ended_ns));
         let after = device_energy(self.clock, self.backend, self.device);
-        let device =
+        let mut device =
             self.device_energy.and_then(|before| device_domain(self.device, before, after?));
         let activity = self.machine.activity(&overseer::host());
         let counters = Counters::read(&self.machine, &self.processors, activity);
@@ -77,6 +80,15 @@ impl<'a> Surroundings<'a> {
             // The host looks at it from outside.
             ..MemoryUse::default()
         };
+        // Last of all, because it takes time.
+        if let Ok(domains) = &mut processor {
+            Rapl::steps(&self.machine, self.clock, domains);
+        }
+        if let Ok(domain) = &mut device {
+            domain.step_seconds = energy::step(self.clock, DEVICE_STEP_NS, || {
+                self.backend.device_energy(self.device)?.ok()
+            });
+        }
         let conditions = Conditions {
             worker_version: Some(env!("CARGO_PKG_VERSION").into()),
             scheduling: Some(scheduling),
@@ -123,6 +135,7 @@ fn device_domain(
         domain: device.into(),
         joules: taken as f64 / 1e6,
         seconds: end_ns.saturating_sub(start_ns) as f64 / 1e9,
+        step_seconds: None,
     })
 }
 
@@ -141,7 +154,8 @@ mod tests {
     #[test]
     fn a_devices_energy_is_the_difference_of_its_counter() {
         let energy = device_domain("gpu:0", (5_000_000_000, 7), (7_500_000_000, 2_000_007));
-        let expected = DomainEnergy { domain: "gpu:0".into(), joules: 2.0, seconds: 2.5 };
+        let expected =
+            DomainEnergy { domain: "gpu:0".into(), joules: 2.0, seconds: 2.5, step_seconds: None };
         assert_eq!(energy, Ok(expected));
         let gap = Impossible::EnergyWentBack { from_microjoules: 7, to_microjoules: 6 };
         assert_eq!(device_domain("gpu:0", (0, 7), (1, 6)), Err(gap.into()));

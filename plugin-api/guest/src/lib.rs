@@ -60,7 +60,6 @@ pub use error::Error;
 pub use interval::{LEAST_EFFECTIVE_SIZE, below_zero};
 pub use metric::{Case, Column, ColumnData, Columns, Direction, Gap, GapKind, Measurement, Metric};
 pub use options::NoOptions;
-pub use process::FirstProcess;
 pub use recommender::{Recommendation, Recommender};
 pub use report::{Output, Report};
 pub use run_metric::RunMetric;

@@ -109,7 +109,7 @@ pub struct Column {
 
 /// The columns of a case: those that the plugin asked for and the case has.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Columns(Vec<Column>);
+pub struct Columns(pub(crate) Vec<Column>);
 
 impl From<Vec<Column>> for Columns {
     fn from(columns: Vec<Column>) -> Self {

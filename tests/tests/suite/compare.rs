@@ -72,11 +72,21 @@ fn a_run_is_held_against_another() {
     assert!(shown.stderr.contains("`processes = 5` under [measure]"), "{}", shown.stderr);
 }
 
+/// Returns the verdict that follows from the ratio and its false-discovery rate.
+fn expected(case: &serde_json::Value) -> &'static str {
+    let found = case["false-discovery-rate"].as_f64().is_some_and(|rate| rate <= 0.05);
+    match case["ratio"].as_f64() {
+        Some(ratio) if found && ratio > 1.0 => "slower",
+        Some(_) if found => "faster",
+        _ => "cannot-tell",
+    }
+}
+
 /// Two runs of the quickstart, shortened: five processes of each case, and a verdict that follows from their
-/// intervals. The outcome depends on the machine, so the test prints it.
+/// ratio. The outcome depends on the machine, so the test prints it.
 #[test]
 #[expect(clippy::print_stderr, reason = "what was seen is for whoever reads the test's output")]
-fn two_runs_of_the_quickstart_are_told_apart_by_their_intervals_alone() {
+fn two_runs_of_the_quickstart_are_told_apart_by_their_ratio_alone() {
     let text =
         fs::read_to_string(root().join("manifests/quickstart.toml")).expect("the quickstart");
     let data = format!("{:?}", root().join("manifests/data/").display().to_string());
@@ -100,18 +110,16 @@ fn two_runs_of_the_quickstart_are_told_apart_by_their_intervals_alone() {
     let cases = compared["cases"].as_array().expect("a list");
     assert_eq!(cases.len(), 2);
     for case in cases {
-        let bounds = |run: &str| {
+        for run in ["first", "second"] {
             assert_eq!(case[run]["interval-over"], "processes", "{case}");
-            let bound = |position: usize| case[run]["interval-ns"][position].as_f64();
-            bound(0).zip(bound(1))
-        };
-        let expected = match bounds("first").zip(bounds("second")) {
-            None => "cannot-tell",
-            Some(((_, high), (low, _))) if high < low => "slower",
-            Some(((low, _), (_, high))) if high < low => "faster",
-            Some(_) => "cannot-tell",
-        };
-        assert_eq!(case["verdict"], expected, "{case}");
+        }
+        assert_eq!(case["verdict"], expected(case), "{case}");
+        assert!(case["detectable-ratio"].as_f64().is_some_and(|ratio| ratio > 1.0), "{case}");
+        // Every metric of both runs is compared, also those that are not latencies.
+        let metrics = case["metrics"].as_array().expect("a list");
+        let throughput = metrics.iter().find(|one| one["metric"] == "throughput.samples");
+        let throughput = throughput.expect("the quickstart has it");
+        assert!(throughput["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{throughput}");
         eprintln!("{}: {} ({})", case["name"], case["verdict"], case["change"]);
     }
 }
@@ -158,11 +166,8 @@ fn a_slower_case_is_reported() {
     let second = runs[1].to_string_lossy().into_owned();
     let compared = place.run(&["--format", "json", "results", "compare", &id, &second]).expect(0);
     let case = &compared.json()["cases"][0];
-    // Disturbed processes may differ by more than the runs do; the verdict depends on the intervals.
-    let bound = |run: &str, place: usize| case[run]["interval-ns"][place].as_f64();
-    let bounds = bound("first", 1).zip(bound("second", 0));
-    let apart = bounds.is_some_and(|(high, low)| high < low);
-    assert_eq!(case["verdict"], if apart { "slower" } else { "cannot-tell" }, "{case}");
+    // Processes that other work disturbed may differ by more than the runs do; the verdict goes by the test.
+    assert_eq!(case["verdict"], expected(case), "{case}");
     for run in ["first", "second"] {
         assert_eq!(
             (&case[run]["processes"], &case[run]["interval-over"]),

@@ -66,7 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("plugin-api", &[]),
-    ("plugin-guest", &[]),
+    ("plugin-guest", &["host-statistics"]),
     ("plugin-testkit", &["host-descendants", "plugin-api"]),
     ("onnx-file", &["plugin-api"]),
     ("engine-onnxruntime", &["onnx-file", "plugin-api"]),

@@ -163,9 +163,10 @@ fn document(first: &[Measured], second: &[Measured], machine: &str) -> String {
          `cargo xtask bench repeatability` runs the quickstart twice, one after the other, with the \
          release build, and writes this page. Two values agree where the intervals that the two runs state \
          for them have values in common, or where they are the same. The quickstart measures each case in five \
-         processes, in rounds, so that its intervals are over processes: they say what other processes may \
-         measure, and are as wide as processes differ on this machine. Those within one process would not know of \
-         that, and two runs could differ by more than either says.\n\n\
+         processes, in rounds, so that its intervals are of the mean over processes, and are as wide as processes \
+         differ on this machine. They do not say what a single other process will measure: that is the prediction \
+         interval. Those within one process would not know how processes differ, and two runs could differ by more \
+         than either says.\n\n\
          {machine}\n\n\
          Of {} values with an interval in both runs or the same in both, **{agree} agree** and **{differ} \
          differ**; {} have no interval, {} are gaps.{widths}\n\n\

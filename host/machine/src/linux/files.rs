@@ -24,6 +24,10 @@ impl Files {
         Ok(text)
     }
 
+    pub(super) fn write(&self, path: &str, text: &str) -> io::Result<()> {
+        fs::write(self.root.join(path), text)
+    }
+
     pub(super) fn text(&self, path: &str) -> Option<String> {
         self.read(path).ok().filter(|text| !text.is_empty())
     }

@@ -223,6 +223,11 @@ impl System for Files {
         kibibytes(&self.text("proc/self/status")?, "VmHWM")
     }
 
+    fn forget_peak_memory(&self) -> bool {
+        // proc_pid_clear_refs(5): "5" resets the peak resident set size.
+        self.write("proc/self/clear_refs", "5").is_ok()
+    }
+
     fn proportional_memory(&self) -> Option<u64> {
         kibibytes(&self.text("proc/self/smaps_rollup")?, "Pss")
     }
@@ -238,6 +243,19 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::fake;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_peak_of_memory_can_be_forgotten() {
+        let machine = crate::Machine::this();
+        let much = vec![1_u8; 256 << 20];
+        std::hint::black_box(&much);
+        drop(much);
+        let before = machine.peak_memory().expect("Linux tells");
+        assert!(machine.forget_peak_memory(), "/proc/self/clear_refs is there");
+        let after = machine.peak_memory().expect("Linux tells");
+        assert!(after + (128 << 20) < before, "{after} of {before}");
+    }
 
     #[test]
     fn a_machine_that_says_nothing_has_no_facts() {

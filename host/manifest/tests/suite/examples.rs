@@ -348,6 +348,25 @@ matrix = {{ {matrix} }}
 }
 
 #[test]
+fn a_cache_is_cold_only_if_asked_for() {
+    let read = |measure: &str| {
+        host_manifest::parse(&format!(
+            r#"
+schema = 1
+experiment = {{ name = "x" }}
+model = [{{ id = "m", path = "m.onnx" }}]
+backend = [{{ id = "cpu" }}]
+measure = {{ {measure} }}
+"#
+        ))
+    };
+    let cold = |measure: &str| read(measure).expect("a manifest").measure.cold_cache;
+    assert!(cold("cold-cache = true") && !cold("cold-cache = false") && !cold(""));
+    let errors = read("cold-cache = 1").expect_err("a number").errors;
+    assert!(errors[0].message.contains("`true` or `false`"), "{:?}", errors[0].message);
+}
+
+#[test]
 fn a_reference_need_not_be_in_the_matrix() {
     let text = |check: &str| {
         format!(
@@ -368,13 +387,15 @@ check = {{ {check} }}
     assert_eq!(path(Precision::Int8), Some(Some("m-qdq.onnx")));
     assert_eq!(path(Precision::Fp16), None);
 
-    let given =
-        read(r#"reference = "fast", tolerance = { int8 = { absolute = 0.25, cosine = 0.9 } }"#);
+    let given = read(
+        r#"reference = "fast", tolerance = { int8 = { absolute = 0.25, cosine = 0.9, top1 = 1.0 } }"#,
+    );
     let given = given.expect("a manifest");
     assert_eq!(given.backends.len(), 1);
     let tolerances = given.check.expect("a check").tolerances;
     let int8 = tolerances[&Precision::Int8];
-    assert_eq!((int8.absolute, int8.relative, int8.cosine), (0.25, 0.5, 0.9));
+    assert_eq!((int8.absolute, int8.of_scale, int8.relative), (0.25, 1.0, 0.5));
+    assert_eq!((int8.cosine, int8.top1), (0.9, 1.0));
 
     let errors = read(r#"reference = "No_plugin", tolerance = { fp32 = { relative = -1.0 } }"#);
     let errors = errors.expect_err("a manifest").errors;

@@ -307,7 +307,7 @@ fn the_estimate_says_that_a_search_comes_besides() {
                   [measure]\nfind = \"max-rate\"\nlatency-limit = \"9ms\"\nprocesses = 3";
     let estimate = plan(matrix, server()).unwrap().estimate();
     // 3 × (2 × (1 s + 5 s) + 2 × 2 s).
-    assert_snapshot!(format!("{:?}: {}", estimate.at_least, estimate.basis), @"48s: 2 cases × 3 processes × (1s of warm-up + 5s of measuring), of which 1 searches the rate besides, in at least 2 measurements of 2s or more, mostly in many more, none longer than 50s, with one of 5s where a rate is found; starting, loading, preparing and collecting outputs come on top, and more measuring where 100 queries take longer");
+    assert_snapshot!(format!("{:?}: {}", estimate.at_least, estimate.basis), @"48s: 2 cases × 3 processes × (1s of warm-up + 5s of measuring), of which 1 searches the rate besides, in at least 2 measurements of 2s or more, mostly in many more, none longer than 50s, with five of 5s or more where a rate is found; starting, loading, preparing and collecting outputs come on top, and more measuring where 100 queries take longer");
     // A measurement takes at most half of the maximum.
     let short = format!("{matrix}\nduration = \"1s\"\nmaximum-duration = \"1s\"");
     let estimate = plan(&short, server()).unwrap().estimate();
@@ -439,7 +439,7 @@ schema = 1
 experiment = { name = "test" }
 model = [{ id = "a", path = "a.onnx" }, { id = "b", path = "b.onnx" }]
 backend = [{ id = "cuda", device = ["cuda:0", "cuda:1"] }]
-check = { reference = "cpu", tolerance = { fp16 = { absolute = 0.5 } } }
+check = { reference = "cpu", tolerance = { fp16 = { of-scale = 0.5 } } }
 matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
 "#;
     let gpu = |id: &str| device(id, &[Precision::Fp32, Precision::Fp16]);
@@ -457,7 +457,7 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
                 let own = case.reference(&check);
                 assert_eq!((&*own.key.device, own.key.batch), ("cpu:0", case.key.batch));
                 let expected = if case.key.precision == Precision::Fp16 { 0.5 } else { 1e-4 };
-                assert_eq!(check.tolerance.absolute, expected);
+                assert_eq!(check.tolerance.of_scale, expected);
                 (case.key.model.clone(), case.key.batch, check.id)
             }
             PlannedCase::Gap { gap, .. } => panic!("{gap:?}"),

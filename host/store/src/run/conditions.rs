@@ -2,17 +2,26 @@
 
 use host_record::{CaseRecord, ColumnData, Quantity, Source};
 
-/// Returns a quantity as a column of one row; `None` if the case has no value.
+/// Returns a quantity as a column of a row for each process; `None` if a process has no value.
 pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnData> {
+    let processes = record.each_process();
     Some(match quantity.source {
-        Source::Whole(of) => ColumnData::U64(vec![of(record)?.ok()?]),
-        Source::Real(of) => ColumnData::F64(vec![of(record)?.ok()?]),
+        Source::Whole(of) => {
+            ColumnData::U64(processes.iter().map(|one| of(one)?.ok()).collect::<Option<_>>()?)
+        }
+        Source::Real(of) => {
+            ColumnData::F64(processes.iter().map(|one| of(one)?.ok()).collect::<Option<_>>()?)
+        }
     })
 }
 
 /// Returns why columns are missing, if known: `missing.NAME`, and the reason.
 pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(String, String)> {
-    let reason = |name: &str| Quantity::named(name)?.of(record)?.err();
+    let processes = record.each_process();
+    let reason = |name: &str| {
+        let quantity = Quantity::named(name)?;
+        processes.iter().find_map(|process| quantity.of(process)?.err())
+    };
     names
         .iter()
         .map(AsRef::as_ref)

@@ -143,8 +143,12 @@ fn operator(name: &str, start_ns: u64, duration_ns: u64) -> ProfiledOperator {
 }
 
 pub(crate) fn conditions() -> Conditions {
-    let domain =
-        |domain: &str, joules| DomainEnergy { domain: domain.into(), joules, seconds: 2.0 };
+    let domain = |domain: &str, joules| DomainEnergy {
+        domain: domain.into(),
+        joules,
+        seconds: 2.0,
+        step_seconds: None,
+    };
     let extension = "tare/stage-times/1".into();
     let nothing = NotMeasured::NotOffered { extension }.into();
     Conditions {

@@ -503,7 +503,7 @@ fn a_references_id_that_is_a_path_is_refused_when_it_is_read() {
         model: compared.model.clone(),
         threads: None,
         options: BTreeMap::new(),
-        tolerance: Tolerance { absolute: 1e-4, relative: 1e-3, cosine: 0.999 },
+        tolerance: Tolerance::of(Precision::Fp32),
     }));
     writer.case_started(&compared).expect("a started case");
     let record = record(&compared, Outcome::Finished(Box::new(report())));

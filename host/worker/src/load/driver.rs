@@ -101,6 +101,10 @@ pub(super) struct Sink {
     pub(super) judge: Judge,
     limit_ns: Option<u64>,
     pub(super) over_limit: u64,
+    /// Latency of the last query.
+    pub(super) last_ns: u64,
+    /// Latency of the shortest query.
+    pub(super) shortest_ns: Option<u64>,
 }
 
 impl Sink {
@@ -117,6 +121,8 @@ impl Sink {
             judge,
             limit_ns: load.case.measure.latency_limit.map(|limit| limit.at_most_ns),
             over_limit: 0,
+            last_ns: 0,
+            shortest_ns: None,
         }
     }
 
@@ -198,6 +204,9 @@ impl Observer for Sending<'_> {
             sink.over_limit +=
                 block.times.latencies().filter(|latency| *latency > limit).count() as u64;
         }
+        sink.last_ns = block.times.latencies().last().unwrap_or(sink.last_ns);
+        let shortest = block.times.latencies().min();
+        sink.shortest_ns = sink.shortest_ns.into_iter().chain(shortest).min();
         sink.latencies.extend(block.times.latencies());
         if block.lane == 0 {
             sink.first_client.extend(block.times);

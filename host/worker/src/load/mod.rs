@@ -1,6 +1,7 @@
 //! The load of a case: the work of a query, the times of queries, stopping rules, and the verdict.
 
 mod breaches;
+mod curve;
 mod driver;
 mod query;
 mod search;
@@ -14,6 +15,7 @@ use host_record::{
     Conditions, Gap, Phase, RateSearch, RuleSet, SamplePhase, Scenario, Verdict, WarmUp,
     WarmUpFacts, Warning,
 };
+use host_statistics::median;
 
 use crate::device_state::{self, Sampler};
 use crate::exceptions;
@@ -43,6 +45,8 @@ pub(crate) struct Measured {
     pub(crate) verdict: Verdict,
     pub(crate) warm_up: Option<WarmUpFacts>,
     pub(crate) search: Option<RateSearch>,
+    /// Batches of a query that are enqueued together.
+    pub(crate) burst: Option<u64>,
     pub(crate) before: Activity,
     pub(crate) after: Activity,
     /// Conditions of the measurement, and warnings about them.
@@ -59,8 +63,10 @@ impl Load<'_> {
         first_run_ns: u64,
     ) -> Result<Measured, Stop> {
         let (latencies, warm_up) = self.warm_up(bench)?;
+        self.fill_offline_query(&latencies);
         let search = self.find(bench, &latencies, first_run_ns)?;
-        self.measure(bench, warm_up, search)
+        let minimum_ns = self.minimum_ns(&latencies);
+        self.measure(bench, minimum_ns, warm_up, search)
     }
 
     /// Warms up. The latencies are of the last queries, thinned.
@@ -113,17 +119,49 @@ impl Load<'_> {
         Ok((sink.latencies, facts))
     }
 
+    /// Makes the one query of `offline` as long as rules require, by the time that it took while warming up, and a tenth
+    /// longer, as LoadGen does from the rate that it is told to expect.
+    fn fill_offline_query(&mut self, warm_up: &Thinned) {
+        const MORE: f64 = 1.1;
+        let (Some(rules), Some(Pattern::Offline { batches })) = (self.rules(), self.pattern) else {
+            return;
+        };
+        let Some(typical_ns) = median(warm_up.kept()).filter(|typical| *typical > 0.0) else {
+            return;
+        };
+        let times = (MORE * rules.minimum_ns as f64 / typical_ns).max(1.0);
+        let more = (batches as f64 * times).ceil() as u64;
+        self.pattern = Some(Pattern::Offline { batches: more });
+        self.items_per_query = self.items_per_query.saturating_mul(more) / batches.max(1);
+    }
+
+    /// Returns the time to measure at least. Rules want the last query of a closed loop to begin after it, so there is
+    /// room for one that takes ten times as long as any of the warm-up.
+    fn minimum_ns(&self, warm_up: &Thinned) -> u64 {
+        let minimum_ns = self.case.measure.minimum_duration_ns;
+        let closed =
+            matches!(self.pattern, Some(Pattern::SingleStream | Pattern::MultiStream { .. }));
+        match self.rules().filter(|_| closed) {
+            Some(_) => {
+                let longest = warm_up.kept().iter().copied().max().unwrap_or(0);
+                minimum_ns.saturating_add(longest.saturating_mul(10).max(minimum_ns / 100))
+            }
+            None => minimum_ns,
+        }
+    }
+
     /// Measures the case.
     fn measure(
         &self,
         bench: &mut Bench<'_, impl Runner>,
+        minimum_ns: u64,
         warm_up: Option<WarmUpFacts>,
         search: Option<RateSearch>,
     ) -> Result<Measured, Stop> {
         bench.connection.enter(Phase::Measure)?;
         let settings = &self.case.measure;
         let rule = StopRule {
-            minimum_ns: settings.minimum_duration_ns,
+            minimum_ns,
             // A query of `offline` is the whole set, of which the rules want one.
             minimum_queries: match (settings.rules, self.case.key.scenario) {
                 (Some(RuleSet::MlPerf), Scenario::Offline) => 1,
@@ -173,6 +211,10 @@ impl Load<'_> {
             verdict,
             warm_up,
             search,
+            burst: match pattern {
+                Pattern::MultiStream { batches } | Pattern::Offline { batches } => Some(batches),
+                _ => None,
+            },
             before,
             after,
             surroundings,

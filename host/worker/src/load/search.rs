@@ -1,15 +1,22 @@
 //! Search for the highest rate within a latency limit.
 
 use host_measure::{
-    Bracket, KeepUp, MaxRate, ProbeDuration, ProbeResult, Search, confirm, find_max_rate,
+    Bracket, KeepUp, MaxRate, ProbeDuration, ProbeResult, Search, find_max_rate, hold,
 };
-use host_record::{Find, Phase, Probe, Rate, RateSearch, SamplePhase, SearchEnd};
-use host_statistics::{Quantile, median, order_statistics};
+use host_record::{
+    Find, HeldLatency, HeldRate, Phase, Probe, Rate, RateBound, RateSearch, Requirement,
+    SamplePhase, SearchEnd,
+};
+use host_statistics::{
+    Quantile, mean_bound, median, order_statistics, over_limit_allowed, prediction_bound,
+};
 
+use super::curve::{Fit, Point};
 use super::driver::{Bench, Judge, Runner, Sink};
 use super::query::{Load, open, rate, seed};
-use super::verdict::{grows, stops_early_enough};
+use super::verdict::grows;
 use crate::failure::Stop;
+use crate::percentile::quantile;
 use crate::thinned::Thinned;
 
 /// Least part of the offered rate that a probe must achieve. Probes are short, so the latencies of the first
@@ -21,6 +28,13 @@ const PROBE_KEEPS_UP: f64 = 0.9;
 /// rare below the first and almost absent below the second. The last only bounds the search: the query that the
 /// rates derive from may be slow by chance, such as a cold first run.
 const RANGE: [f64; 3] = [0.125, 0.008, 256.0];
+
+/// Confidence that the latency stays within the limit at the rate that is found, in the mean of all measurements.
+const MEAN: f64 = 0.95;
+
+/// Confidence that the case's own measurement does, which rules judge alone. Each of several processes has to, so it is
+/// high.
+const NEXT: f64 = 0.99;
 
 /// Length of a measurement, and its requirements.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +79,7 @@ impl Load<'_> {
             limit_ns: limit.at_most_ns,
             seed: seed(self.case) ^ 2,
             probes: Vec::new(),
+            points: Vec::new(),
         };
         let [begin, lowest, highest] = RANGE;
         // Low rates take long to measure, so they are tried only if the first rate is rejected.
@@ -74,10 +89,30 @@ impl Load<'_> {
         };
         let search = search.limited_to(&prober.duration);
         let mut found = find_max_rate(&search, |at| prober.measure(at, Length::Short))?;
-        // Short probes are lenient at the border. The result must also pass a measurement as long as the
-        // case's, and is lowered a little if it does not, as in LoadGen's search.
-        if let MaxRate::Found(bracket) = found {
-            found = confirm(bracket, limit.at_most_ns, |at| prober.measure(at, Length::Whole))?;
+        // Short probes are lenient at the border, where half of all measurements pass. So the rate is lowered to where
+        // measurements as long as the case's show that it holds.
+        let of = match prober.load.rules() {
+            Some(_) => HeldLatency::Next,
+            None => HeldLatency::Mean,
+        };
+        let confidence = match of {
+            HeldLatency::Mean => MEAN,
+            HeldLatency::Next => NEXT,
+        };
+        let mut held = None;
+        // That holds for the best rate of a search that ran out of probes as well.
+        if let MaxRate::Found(bracket) | MaxRate::Inconclusive(bracket) = found {
+            let growth = Fit::of(&prober.points, limit.at_most_ns).growth();
+            let bound = |values: &[f64]| match of {
+                HeldLatency::Mean => mean_bound(values, confidence).ok(),
+                HeldLatency::Next => prediction_bound(values, confidence).ok(),
+            };
+            let measure = |at| prober.measure(at, Length::Whole);
+            (found, held) = hold(bracket, limit.at_most_ns, growth, bound, measure)?;
+        }
+        let mut curve = Fit::of(&prober.points, limit.at_most_ns).curve();
+        if matches!(found, MaxRate::GeneratorLate(_)) {
+            curve.bound_by = Some(RateBound::Generator);
         }
         let probes = prober.probes;
         let (end, bracket) = match found {
@@ -107,6 +142,14 @@ impl Load<'_> {
             rejected: bracket.rejected,
             probes,
             rates: vec![chosen],
+            held: held.map(|held| HeldRate {
+                measurements: held.measurements,
+                latency_ns: held.latency_ns,
+                bound_ns: held.bound_ns,
+                confidence,
+                of,
+            }),
+            curve: Some(curve),
         }))
     }
 }
@@ -121,6 +164,8 @@ struct Prober<'a, 'case, 'bench, L> {
     /// Seed of the arrivals of the latest measurement. Each has its own.
     seed: u64,
     probes: Vec<Probe>,
+    /// The probes that were not spoilt by their generator, for the curve.
+    points: Vec<Point>,
 }
 
 impl<L: Runner> Prober<'_, '_, '_, L> {
@@ -133,22 +178,29 @@ impl<L: Runner> Prober<'_, '_, '_, L> {
         };
         let mut sink = Sink::new(load, SamplePhase::Search, Judge::None, Sink::MANY);
         let summary = sink.run(self.bench, open(load.case, rate, self.seed), &rule, &mut || {})?;
+        let latencies = sink.latencies.kept();
+        let grows = || grows(latencies);
+        let keep_up = match length {
+            Length::Short => KeepUp { achieved: PROBE_KEEPS_UP, ..KeepUp::default() },
+            Length::Whole => KeepUp::default(),
+        };
         let kept_up = summary.pace.is_some_and(|pace| match length {
-            Length::Short => {
-                KeepUp { achieved: PROBE_KEEPS_UP, ..KeepUp::default() }.is_kept_up(&pace, || true)
-            }
-            Length::Whole => {
-                KeepUp::default().is_kept_up(&pace, || grows(sink.latencies.kept()))
-                    && load.rules().is_none_or(|rules| {
-                        stops_early_enough(rules.requirement, summary.queries, sink.over_limit)
-                    })
-            }
+            Length::Short => keep_up.is_kept_up(&pace, || true),
+            Length::Whole => keep_up.is_kept_up(&pace, grows),
         });
-        let rank = self.percentile.rank(sink.latencies.kept().len());
-        let latency_ns = (rank > 0).then(|| order_statistics(sink.latencies.kept(), &[rank])[0]);
+        let rank = match length {
+            Length::Short => self.percentile.rank(latencies.len()),
+            Length::Whole => self.judged_rank(latencies.len()),
+        };
+        let latency_ns = (rank > 0).then(|| order_statistics(latencies, &[rank])[0]);
         let result = summary.pace.map_or(ProbeResult::CouldNotKeepUp, |pace| {
             ProbeResult::judge(latency_ns, kept_up, &pace, self.limit_ns)
         });
+        let saturated = summary.pace.is_none_or(|pace| !KeepUp::default().is_kept_up(&pace, grows));
+        if result != ProbeResult::GeneratorLate {
+            let latency_ns = latency_ns.filter(|_| result != ProbeResult::CouldNotKeepUp);
+            self.points.push(Point { rate, queries: summary.queries, latency_ns, saturated });
+        }
         let latency_ns = match result {
             ProbeResult::Latency(latency_ns) => Some(latency_ns),
             _ => None,
@@ -161,5 +213,18 @@ impl<L: Runner> Prober<'_, '_, '_, L> {
             lateness: summary.pace.and_then(|pace| pace.lateness),
         });
         Ok(result)
+    }
+
+    /// Returns the rank of the latency that the verdict holds against the limit: that of the percentile, or under rules
+    /// the lowest that so few queries allow.
+    fn judged_rank(&self, count: usize) -> usize {
+        let requirement = self.load.rules().map(|rules| rules.requirement);
+        let allowed = match requirement {
+            Some(Requirement::Percentile { percentile, confidence: Some(confidence), .. }) => {
+                over_limit_allowed(quantile(percentile), count as u64, confidence)
+            }
+            _ => None,
+        };
+        allowed.map_or_else(|| self.percentile.rank(count), |allowed| count - allowed as usize)
     }
 }

@@ -1,16 +1,16 @@
 //! Verdicts on results of a case: by rules such as MLPerf's, or by the user's own limit.
 
-use host_measure::{Evidence, Rules, Summary};
+use host_measure::{Evidence, Rules, Summary, within};
 use host_record::{
-    Breach, EarlyStopping, InvalidReason, RateSearch, Requirement, RuleDifference, Scenario,
-    Verdict,
+    Breach, EarlyStopping, HeldLatency, HeldRate, InvalidReason, RateSearch, Requirement,
+    RuleDifference, Scenario, Verdict,
 };
 use host_statistics::{Quantile, median, order_statistics, over_limit_allowed, queries_needed};
 
 use super::breaches::not_found;
 use super::driver::Sink;
 use super::query::Load;
-use crate::percentile::{USUAL_PERCENTILE, limited_percentile, quantile};
+use crate::percentile::{limited_percentile, quantile};
 
 impl Load<'_> {
     /// Returns the rules, if they cover the scenario.
@@ -84,7 +84,7 @@ impl Load<'_> {
                 // A limit of the user's own is judged by the percentile itself.
                 let requirement = if limited {
                     let percentile = percentile.probability();
-                    Requirement::Percentile { percentile, confidence: 0.99, queries: 0 }
+                    Requirement::Percentile { percentile, confidence: None, queries: 0 }
                 } else {
                     Requirement::Nothing
                 };
@@ -93,6 +93,8 @@ impl Load<'_> {
         };
         let evidence = Evidence {
             timed_ns: summary.timed_ns,
+            last_ns: sink.last_ns,
+            shortest_ns: sink.shortest_ns.unwrap_or(0),
             queries: summary.queries,
             examples: summary.queries.saturating_mul(self.items_per_query),
             over_limit: limited.then_some(sink.over_limit),
@@ -103,32 +105,40 @@ impl Load<'_> {
         let needed =
             |percentile, confidence, over| queries_needed(quantile(percentile), over, confidence);
         let judgement = rules.judge(&evidence, needed);
-        let early_stopping = judgement.stopped_early.then(|| {
-            let confidence = match rules.requirement {
-                Requirement::Percentile { confidence, .. } => confidence,
-                _ => USUAL_PERCENTILE,
-            };
-            early(summary, sink, percentile, confidence, limited)
-        });
+        let early_stopping = match rules.requirement {
+            Requirement::Percentile { confidence: Some(confidence), .. } if judgement.stops => {
+                Some(early(summary, sink, percentile, confidence, limited))
+            }
+            _ => None,
+        };
         let holds = |breach: &Breach| {
             !matches!(breach, Breach::TooSlow { .. }) || grows(sink.latencies.kept())
         };
-        breaches.extend(judgement.breaches.into_iter().filter(holds));
+        let held = search.and_then(|search| search.held.as_ref());
+        let held = held.filter(|held| held.of == HeldLatency::Mean);
+        // The rate holds by all of its measurements, of which the case's own is one more.
+        let within = held.is_some_and(|held| self.is_within(held, sink));
+        breaches.extend(
+            judgement
+                .breaches
+                .into_iter()
+                .filter(holds)
+                .filter(|breach| !(within && matches!(breach, Breach::OverLimit { .. }))),
+        );
         breaches.extend(search.and_then(|search| not_found(search, settings.maximum_duration_ns)));
         let reasons = breaches.into_iter().map(InvalidReason::from).collect();
-        Verdict { rules: settings.rules, reasons, early_stopping }
+        let departures = settings.rules.map_or_else(Vec::new, |rules| rules.departures(scenario));
+        Verdict { rules: settings.rules, reasons, early_stopping, departures }
     }
-}
 
-/// Returns whether a requirement that accepts fewer queries would accept `queries`, of which `over_limit`
-/// were over the limit. If even queries without one over the limit would not be accepted, a lower rate would
-/// not help, and the rate is not the reason.
-pub(super) fn stops_early_enough(requirement: Requirement, queries: u64, over_limit: u64) -> bool {
-    let Requirement::Percentile { percentile, confidence, queries: enough } = requirement else {
-        return true;
-    };
-    let needed = |over| queries_needed(quantile(percentile), over, confidence).min(enough);
-    queries >= needed(over_limit) || queries < needed(0)
+    /// Returns whether a searched rate stays within the limit by its measurements and the case's own.
+    fn is_within(&self, held: &HeldRate, sink: &Sink) -> bool {
+        let latencies = sink.latencies.kept();
+        let rank = self.percentile().rank(latencies.len());
+        let (Some(limit), true) = (self.case.measure.latency_limit, rank > 0) else { return false };
+        let own_ns = order_statistics(latencies, &[rank])[0];
+        within(held.measurements, held.latency_ns, limit.at_most_ns, own_ns)
+    }
 }
 
 /// Returns whether latencies grow like those of a queue that keeps getting longer: in proportion to the
@@ -161,8 +171,6 @@ fn early(
 
 #[cfg(test)]
 mod tests {
-    use host_record::RuleSet;
-
     use super::*;
 
     #[test]
@@ -172,18 +180,5 @@ mod tests {
         let varying: Vec<u64> = (0..300).map(|index| 1000 + index % 7 * 500).collect();
         assert!(!grows(&varying));
         assert!(grows(&[5, 6]), "too few to say otherwise");
-    }
-
-    /// MLPerf's numbers: 662 queries are enough for the 99th percentile if one is over the limit.
-    #[test]
-    fn a_rate_holds_where_so_few_queries_are_enough_for_the_rules() {
-        let requirement = RuleSet::MlPerf.requirement(Scenario::Server).expect("rules");
-        assert!(stops_early_enough(requirement, 662, 1));
-        assert!(!stops_early_enough(requirement, 661, 1), "a lower rate has none over");
-        assert!(stops_early_enough(requirement, 661, 0));
-        assert!(!stops_early_enough(requirement, 10_000, 99));
-        assert!(stops_early_enough(requirement, 100, 1), "too few at any rate");
-        assert!(stops_early_enough(requirement, 270_336, 2703), "enough by number");
-        assert!(stops_early_enough(Requirement::Nothing, 1, 1));
     }
 }

@@ -13,6 +13,7 @@ use super::context::Context;
 use super::measuring::Measured;
 use super::opening::Opened;
 use super::preparing::Subject;
+use crate::early::Tested;
 use crate::failure::Stop;
 use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
@@ -66,7 +67,9 @@ pub(super) fn examine(
     let typical_ns = median(latencies).unwrap_or(0.0);
     let Context { case, clock, interval, .. } = *context;
 
-    let runs = early::test(context.connection, clock, &mut target, typical_ns, interval)?;
+    let connection = &mut *context.connection;
+    let burst = figures.burst;
+    let tested = early::test(connection, clock, &mut target, typical_ns, burst, interval)?;
     contract::check(context.connection, &target, &subject.model, &mut subject.examples, interval)?;
     let timed = target.first_outputs(subject.model.info());
     let not_numbers =
@@ -78,6 +81,7 @@ pub(super) fn examine(
     if let Some(checked_outputs) = &checked_outputs {
         checked_outputs.again(context, &mut subject, &session, timed)?;
     }
+    conditions.model_cached = subject.model_cached;
     conditions.parity = checked_outputs.map(|checked_outputs| checked_outputs.parity);
 
     let evidence = Evidence {
@@ -95,7 +99,7 @@ pub(super) fn examine(
     };
     let mut warnings = evidence.warnings();
     let mut verdict = figures.verdict;
-    if let Some((doubt, breach)) = early::doubt(&runs, typical_ns) {
+    for (doubt, breach) in tested.iter().filter_map(Tested::doubt) {
         warnings.push(doubt.into());
         verdict.reasons.push(breach.into());
     }

@@ -9,7 +9,7 @@ use host_record::Phase;
 use super::checking::{Checked, CheckedOutputs};
 use super::context::Context;
 use super::opening::Opened;
-use super::preparing::Subject;
+use super::preparing::{self, Subject};
 use crate::backend::BackendTarget;
 use crate::failure::{self, Stop};
 use crate::lanes::Lanes;
@@ -36,7 +36,8 @@ pub(super) fn measure<'a>(
     checked: Checked<'a>,
 ) -> Result<Measured<'a>, Stop> {
     let Context { case, clock, .. } = *context;
-    let Checked { mut subject, mut target, checked_outputs, first_run_ns } = checked;
+    let Checked { mut subject, mut target, checked_outputs, first_run_ns, peak_memory_bytes } =
+        checked;
     let Opened { backend, scheduling, beforehand, meter, .. } = opened;
     let mut load = Load::new(case, &subject.examples)?;
     let others = beforehand.others();
@@ -49,6 +50,7 @@ pub(super) fn measure<'a>(
         None => Vec::new(),
     };
     let marks = marks.as_slice();
+    let mut while_measuring = None;
     let figures = match (lanes.get(), marking) {
         (1, None) => {
             let runner = SingleTarget { meter, target: &mut target };
@@ -60,6 +62,8 @@ pub(super) fn measure<'a>(
             load.run(&mut Bench { connection, runner, observed, marks }, first_run_ns)
         }
         (_, marking) => {
+            // Each lane has a session and inputs of its own. One more would count as the case's memory.
+            drop(target);
             let targets = Lanes::new(&subject.model, case, &mut subject.examples)?;
             let run = |crew: &mut Crew<'_, _, _>| {
                 let connection = &mut *connection;
@@ -73,13 +77,18 @@ pub(super) fn measure<'a>(
                     meter.with_crew(lanes, |lane| targets.marked(lane, clock, log(lane)), run)
                 }
             };
-            let measured = measured.map_err(failure::backend(Phase::Prepare))?;
+            let figures = measured.map_err(failure::backend(Phase::Prepare))?;
+            while_measuring = Machine::this().peak_memory();
             targets.check()?;
-            measured
+            // What follows examines a single session.
+            drop(targets);
+            target = preparing::target(context, &mut subject)?;
+            figures
         }
     }?;
     // Before the outputs are collected, which needs memory of its own.
-    let peak_memory_bytes = Machine::this().peak_memory();
+    let while_measuring = while_measuring.or_else(|| Machine::this().peak_memory());
+    let peak_memory_bytes = peak_memory_bytes.max(while_measuring);
     Ok(Measured {
         subject,
         target,

@@ -1,17 +1,19 @@
 //! Loads the model, puts inputs on the device and prepares the session that is timed.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 
-use host_record::{Phase, PlacementRule};
+use host_record::protocol::CaseFiles;
+use host_record::{CaseSpec, Phase, PlacementRule};
 use plugin_api::abi::OPTION_PLACEMENT;
 use plugin_api::client::{Call, Description, Model, Session};
 
 use super::context::Context;
 use super::opening::Opened;
-use crate::backend::tensors;
+use crate::backend::{BackendTarget, tensors};
 use crate::examples::Examples;
 use crate::failure::{self, Stop};
-use crate::{model, reference};
+use crate::{model, platform, reference};
 
 /// A model that is ready to run, and what it is fed.
 pub(super) struct Subject {
@@ -19,6 +21,8 @@ pub(super) struct Subject {
     pub(super) examples: Examples,
     /// Properties of the session, as it tells them: precision, threads, engine and others.
     pub(super) used: BTreeMap<String, String>,
+    /// Part of the model's pages that were in memory before it was loaded.
+    pub(super) model_cached: Option<f64>,
     pub(super) load_ns: u64,
     pub(super) prepare_ns: u64,
 }
@@ -41,6 +45,7 @@ pub(super) fn prepare(context: &mut Context<'_>, opened: &Opened<'_>) -> Result<
         PlacementRule::Strict => &strict[..],
         PlacementRule::Any => &[],
     };
+    let model_cached = pages(case, files);
     let (model, load_ns) =
         context.timed(Phase::Load, || model::load(&opened.backend, case, files, placement))?;
 
@@ -65,8 +70,40 @@ pub(super) fn prepare(context: &mut Context<'_>, opened: &Opened<'_>) -> Result<
         Some(_) => Some(reference::calls(&model, &session, &examples.different_batches()?)?),
         None => None,
     };
-    let subject = Subject { model, examples, used, load_ns, prepare_ns };
+    let subject = Subject { model, examples, used, model_cached, load_ns, prepare_ns };
     Ok(Prepared { subject, session, calls, compared })
+}
+
+/// Drops the pages of the model's file if the case asks for it. Returns the part of them that are in memory.
+fn pages(case: &CaseSpec, files: &CaseFiles) -> Option<f64> {
+    let file = File::open(&files.model).ok()?;
+    if case.measure.cold_cache {
+        // The part that is left says whether it worked.
+        let _ = platform::drop_pages(&file);
+    }
+    platform::cached_part(&file)
+}
+
+/// Makes a session and a target for a model that has been measured in others.
+pub(super) fn target(
+    context: &mut Context<'_>,
+    subject: &mut Subject,
+) -> Result<BackendTarget, Stop> {
+    context.connection.enter(Phase::Stages)?;
+    let Subject { model, examples, .. } = subject;
+    let session = model
+        .prepare(context.case.key.precision.name(), &examples.shapes())
+        .map_err(failure::backend(Phase::Prepare))?;
+    let mut calls = Vec::new();
+    for index in 0..examples.resident_batches() {
+        let inputs = tensors(model, &examples.batch(index)?);
+        let call = inputs.and_then(|inputs| session.call(inputs));
+        calls.push(call.map_err(failure::backend(Phase::Prepare))?);
+        context.connection.progress(context.interval)?;
+    }
+    let mut target = BackendTarget::new(session, calls);
+    target.first_run().map_err(failure::backend(Phase::FirstRun))?;
+    Ok(target)
 }
 
 /// Returns the session's properties, with the plugin's id and version. The library identifies itself and a

@@ -72,6 +72,7 @@ choices! {
         Write = "write",
         Slow = "slow",
         Lie = "lie",
+        LieTogether = "lie-together",
         Drift = "drift",
         WarmUp = "warm-up",
         Bimodal = "bimodal",
@@ -91,8 +92,8 @@ impl Fault {
     }
 
     fn takes_time(self) -> bool {
-        use Fault::{Bimodal, Drift, Lie, Slow, Stall, Throttle, WarmUp};
-        matches!(self, Slow | Lie | Drift | WarmUp | Bimodal | Throttle | Stall)
+        use Fault::{Bimodal, Drift, Lie, LieTogether, Slow, Stall, Throttle, WarmUp};
+        matches!(self, Slow | Lie | LieTogether | Drift | WarmUp | Bimodal | Throttle | Stall)
     }
 
     /// Returns the factor by which run `index` of `runs` (`fault-runs`) is slower than usual.
@@ -172,6 +173,8 @@ struct Plan {
     progress: Option<Progress>,
     /// Number of times that the phase still succeeds.
     remaining: Cell<u64>,
+    /// Number of times that it then goes wrong.
+    failing: Cell<u64>,
 }
 
 impl Plan {
@@ -180,6 +183,7 @@ impl Plan {
             "fault",
             "fault-phase",
             "fault-after",
+            "fault-times",
             "fault-milliseconds",
             "fault-microseconds",
             "fault-runs",
@@ -221,6 +225,7 @@ impl Plan {
             shapes: options.parse("fault-shapes")?.unwrap_or(Shapes::One),
             progress: offers(options).any(|offer| offer == "progress").then(|| progress.clone()),
             remaining: Cell::new(options.parse("fault-after")?.unwrap_or(0)),
+            failing: Cell::new(options.parse("fault-times")?.unwrap_or(u64::MAX)),
         };
         match plan.fault {
             Some(fault) if fault.is_of_runs() && plan.phase != Phase::Run => {
@@ -245,7 +250,11 @@ impl Plan {
     fn due(&self, phase: Phase) -> Option<Fault> {
         let fault = self.fault.filter(|_| phase == self.phase)?;
         match self.remaining.get() {
-            0 => Some(fault),
+            0 => {
+                let failing = self.failing.get();
+                self.failing.set(failing.saturating_sub(1));
+                (failing > 0).then_some(fault)
+            }
             left => {
                 self.remaining.set(left - 1);
                 None
@@ -659,6 +668,7 @@ impl Tensor for FaultTensor {
     fn read(&self, into: &mut ViewMut<'_>) -> Result<()> {
         self.plan.misbehave(Phase::Read)?;
         wait_until(self.ready_at);
+        wait_until(self.ready_at);
         match self.written.get() {
             0 => self.elements.read(into),
             _ => {
@@ -748,7 +758,12 @@ impl Session for FaultSession {
     }
 
     fn synchronise(&mut self) -> Result<()> {
-        wait_until(self.busy_until);
+        // At most so many runs are left, as in a queue of the driver.
+        let left = match self.plan.fault {
+            Some(Fault::LieTogether) => self.plan.time * QUEUE,
+            _ => Duration::ZERO,
+        };
+        wait_until(self.busy_until.checked_sub(left).unwrap_or(self.busy_until));
         Ok(())
     }
 }
@@ -766,12 +781,12 @@ impl FaultSession {
         if fault == Some(Fault::Write) {
             inputs[0].written.set(inputs[0].written.get() + 1);
         }
+        let mut before = std::mem::replace(&mut self.before, doubled.clone());
         let values = match fault {
             Some(Fault::Zeros) => vec![0.0; doubled.len()],
             Some(Fault::Wrong) => doubled.iter().map(|value| 1.1 * value).collect(),
             Some(Fault::Nan) => vec![f32::NAN; doubled.len()],
             Some(Fault::Stale) => {
-                let mut before = std::mem::replace(&mut self.before, doubled);
                 before.resize(input.values.len(), 0.0);
                 before
             }

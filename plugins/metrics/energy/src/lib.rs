@@ -6,11 +6,14 @@ its counter. Each counts the whole component, for this case and for all other wo
 describe the machine. Energy is counted from just before the first measured query to just after the last, including
 pauses in which the harness sends samples: power is averaged over this time, and energy per sample includes it.
 
-Packages include their cores and graphics, so nothing is counted twice. Memory is outside the packages on servers and
-inside on some other machines, so the two are not added.
+A counter moves in steps: about one a millisecond in processors, and one in 20 to 100 ms in NVIDIA's devices. Each
+worker measures the step just after the window. A window of fewer than a hundred steps is a gap, because its energy may be
+wrong by one.
 
-With several processes, the energies are the first one's, divided by its samples only: the host keeps no others for
-metrics. The attribute `process` states this.
+Packages include their cores and graphics, so nothing is counted twice. Memory is outside the packages on
+servers and inside on some other machines, so the two are not added up.
+
+With several processes the figures are means of theirs, with intervals over the processes.
 */
 
 use plugin_guest::{
@@ -21,14 +24,47 @@ use plugin_guest::{
 const ITEMS: &str = "items";
 const TIME: &str = "energy-time";
 const PROCESS: &str = "process";
-const DOMAINS: [(&str, &str, &str); 3] = [
-    ("package", "package-energy", "the processors' packages, including other work on them"),
-    ("memory", "memory-energy", "the memory, as the processors count it separately"),
-    ("device", "device-energy", "the whole device, as the backend counts it"),
+const PROCESSOR_STEP: &str = "processor-energy-step";
+const DEVICE_STEP: &str = "device-energy-step";
+
+/// A part of the machine whose energy is counted.
+struct Domain {
+    name: &'static str,
+    column: &'static str,
+    /// The column with the step of its counter.
+    step: &'static str,
+    /// The step in seconds of records from before it was measured: what the slowest counters in use take.
+    usual_step: f64,
+    of: &'static str,
+}
+
+const DOMAINS: [Domain; 3] = [
+    Domain {
+        name: "package",
+        column: "package-energy",
+        step: PROCESSOR_STEP,
+        usual_step: 0.001,
+        of: "the processors' packages, including other work on them",
+    },
+    Domain {
+        name: "memory",
+        column: "memory-energy",
+        step: PROCESSOR_STEP,
+        usual_step: 0.001,
+        of: "the memory, as the processors count it separately",
+    },
+    Domain {
+        name: "device",
+        column: "device-energy",
+        step: DEVICE_STEP,
+        usual_step: 0.1,
+        of: "the whole device, as the backend counts it",
+    },
 ];
 
-/// Processors' counters advance about once a millisecond, which is 1 % of this.
-const LEAST_SECONDS: f64 = 0.1;
+/// Steps of a counter that a window must have at least: it begins and ends within one, so that the energy is wrong by up
+/// to one step, or 1 % of so many.
+const LEAST_STEPS: f64 = 100.0;
 
 /// The metric.
 pub struct Energy;
@@ -41,26 +77,42 @@ impl Metric for Energy {
     }
 
     fn columns() -> &'static [&'static str] {
-        &[ITEMS, TIME, DOMAINS[0].1, DOMAINS[1].1, DOMAINS[2].1, PROCESS]
+        &[
+            ITEMS,
+            TIME,
+            DOMAINS[0].column,
+            DOMAINS[1].column,
+            DOMAINS[2].column,
+            PROCESSOR_STEP,
+            DEVICE_STEP,
+            PROCESS,
+        ]
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
-        let first = columns.first_process();
+        if let Some(processes) = columns.processes() {
+            let of_each =
+                processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
+            let of_each = of_each.collect::<Result<_, _>>()?;
+            return Ok(Measurement::all_over_processes(of_each, case.confidence()));
+        }
         let samples = columns.unsigned(ITEMS).and_then(|items| {
-            let items = first.map_or(items, |first| first.part(items));
             match items.iter().map(|&count| u128::from(count)).sum::<u128>() {
                 0 => Err(Gap::not_measured("no sample was measured")),
                 samples => Ok(samples as f64),
             }
         });
         let mut measurements = Vec::new();
-        for (name, column, of) in DOMAINS {
+        for Domain { name, column, step, usual_step, of } in DOMAINS {
             let joules = one(case, columns, column)?;
+            let step = one(case, columns, step)?.unwrap_or(usual_step);
+            let least = LEAST_STEPS * step;
             // An energy has a time.
             let counted = joules.and_then(|joules| match one(case, columns, TIME) {
-                Ok(Ok(seconds)) if seconds < LEAST_SECONDS => Err(Gap::not_measured(format!(
-                    "energy was counted for {seconds:.3} s; counters move about once in a \
-                     millisecond, so that less than {LEAST_SECONDS} s says little"
+                Ok(Ok(seconds)) if seconds < least => Err(Gap::not_measured(format!(
+                    "energy was counted for {seconds:.3} s; the counter moves every {:.1} ms, so \
+                     that less than {least:.2} s says little",
+                    1e3 * step
                 ))),
                 Ok(seconds) => Ok((joules, seconds?)),
                 Err(error) => Err(Gap::unsupported(error.to_string())),
@@ -69,11 +121,7 @@ impl Metric for Energy {
             let power = counted.map(|(joules, seconds)| joules / seconds);
             let measurement = |what: &str, value, unit, direction| {
                 let name = format!("energy.{name}-{what}");
-                let found = Measurement::new(name, value, unit, direction).with_attribute("of", of);
-                match first {
-                    Some(first) => first.mark(found),
-                    None => found,
-                }
+                Measurement::new(name, value, unit, direction).with_attribute("of", of)
             };
             measurements.push(measurement("per-sample", for_each, "J", Direction::Lower));
             measurements.push(measurement("power", power, "W", Direction::Neutral));
@@ -130,6 +178,7 @@ mod tests {
                 ("package-energy", 100.0),
                 ("memory-energy", 5.0),
                 ("device-energy", 0.0),
+                (DEVICE_STEP, 0.02),
                 (TIME, 4.0),
             ],
         );
@@ -148,24 +197,30 @@ mod tests {
     }
 
     #[test]
-    fn the_first_processs_energy_is_shared_by_its_own_samples() {
+    fn each_processs_energy_is_shared_by_its_own_samples() {
         let columns = vec![
-            column("package-energy", ColumnData::Double(vec![100.0])),
-            column(TIME, ColumnData::Double(vec![4.0])),
+            column("package-energy", ColumnData::Double(vec![100.0, 104.0])),
+            column(TIME, ColumnData::Double(vec![4.0, 4.0])),
             column(ITEMS, ColumnData::Unsigned(vec![8, 8, 4, 8, 8, 4])),
             column(PROCESS, ColumnData::Unsigned(vec![0, 0, 0, 1, 1, 1])),
         ];
         let found = Energy::compute(&Case::default(), &columns.into(), NoOptions {});
         let found = found.expect("values");
-        assert_eq!((&found[0].value, &found[1].value), (&Ok(5.0), &Ok(25.0)));
-        assert!(found.iter().all(|one| one.attributes["process"] == "first of 2"));
+        assert_eq!((&found[0].value, &found[1].value), (&Ok(5.1), &Ok(25.5)));
+        assert_eq!(found[0].attributes["process-values"], "5 5.2");
+        // t(0.975; 1) = 12.706, times half the distance.
+        let (low, high) = found[0].interval.expect("an interval");
+        assert!((low - 3.829).abs() < 1e-3 && (high - 6.371).abs() < 1e-3, "{low} {high}");
     }
 
     #[test]
     fn what_was_not_counted_is_a_gap_with_the_hosts_reason() {
         let mut case = Case::default();
         case.attributes.insert("missing.package-energy".into(), "only root may read it".into());
-        let found = values(compute(&case, &[("device-energy", 3.0), (TIME, 2.0)]).expect("values"));
+        let found = values(
+            compute(&case, &[("device-energy", 3.0), (DEVICE_STEP, 0.02), (TIME, 2.0)])
+                .expect("values"),
+        );
         assert_eq!(found[0].1, Err("only root may read it".into()));
         assert_eq!(found[1].1, Err("only root may read it".into()));
         assert_eq!(found[2].1, Err("the case has no column `memory-energy`".into()));
@@ -179,8 +234,20 @@ mod tests {
         let found = compute(&case, &[("package-energy", 1.0), (TIME, 0.05)]).expect("values");
         assert_eq!(
             found[0].value.as_ref().unwrap_err().reason,
-            "energy was counted for 0.050 s; counters move about once in a millisecond, so that \
-             less than 0.1 s says little"
+            "energy was counted for 0.050 s; the counter moves every 1.0 ms, so that less than \
+             0.10 s says little"
+        );
+        // By its own step, a device's counter needs longer.
+        let device = |step: f64| {
+            let columns = [("device-energy", 30.0), (TIME, 4.0), (DEVICE_STEP, step)];
+            compute(&case, &columns).expect("values")[5].value.clone().map_err(|gap| gap.reason)
+        };
+        assert_eq!(device(0.02), Ok(7.5));
+        assert_eq!(
+            device(0.1),
+            Err("energy was counted for 4.000 s; the counter moves every 100.0 ms, so that less \
+                 than 10.00 s says little"
+                .into())
         );
         for energy in [-1.0, f64::NAN, f64::INFINITY] {
             let error = compute(&case, &[("package-energy", energy), (TIME, 1.0)]).unwrap_err();

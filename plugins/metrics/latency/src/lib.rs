@@ -11,9 +11,10 @@ another process.
 The mean's interval needs an effective size of at least ten. This interval, and one over processes, is not stated if
 it would reach below zero, since latencies are not negative: see `plugin-guest`.
 
-With several processes, a value is the mean of their values, and its interval is over processes (Student's *t*, and
-the hierarchical bootstrap from 30 on), so it includes the variance between processes. A percentile needs enough
-queries in each of them.
+With several processes, a value is the mean of theirs, and its interval is one over processes (Student's
+*t*, and the hierarchical bootstrap from 30 on), so it includes the variance between processes. It is the
+interval of the mean; the attributes `prediction-low` and `prediction-high` say where another process will lie.
+A percentile needs enough queries in each of them.
 
 The meaning of a query depends on the scenario, and every value states it in its `query` attribute. In
 `single-stream` it is one batch. In `offline` it is the whole set of samples, so its latency is the time until the
@@ -135,7 +136,7 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
     let values: Vec<f64> = processes.iter().map(|process| statistic(process)).collect();
     let value = moments(&values).map_or(0.0, |found| found.mean);
     let found = self::measurement(&name, Ok(value))
-        .with_attribute("processes", processes.len().to_string())
+        .with_process_values(&values, confidence)
         .with_attribute(
             "definition",
             match quantile {
@@ -391,6 +392,11 @@ mod tests {
         let p50 = &found["latency.p50"];
         assert_eq!(p50.value, Ok(30_250.0));
         assert_eq!(p50.attributes["processes"], "3");
+        let of_each: Vec<f64> = p50.attributes["process-values"]
+            .split(' ')
+            .map(|value| value.parse().expect("a number"))
+            .collect();
+        assert_eq!(of_each.iter().sum::<f64>() / 3.0, *p50.value.as_ref().expect("a value"));
         // The medians are 10,000 apart: t with 2 degrees of freedom, 4.3027, times 10,000 / √3.
         let (low, high) = p50.interval.expect("an interval");
         assert!((low - (30_250.0 - 24_841.4)).abs() < 0.1, "{low}");

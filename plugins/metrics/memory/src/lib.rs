@@ -1,17 +1,16 @@
 /*!
 Resident memory of the worker.
 
-Each case has a separate process, so the process's peak is the case's. The baseline is the memory of the process just
-before the backend's library was opened; the increase is the most that opening it, loading the model and running it
-added. The average is over the measured window, sampled by the host from outside ten times a second. The proportional
-figure is read just after it, with shared pages divided among processes. Prepared inputs are part of both: at most 64
-batches or 256 MiB of them, so a larger batch alone shows a larger peak. None of these includes a device's memory. Its
-peak is a separate figure, if the backend reports it, and so is the figure of its engine's allocator on the device.
-The driver's figure includes the engine's code, its workspace and unused memory of an arena; the allocator's figure
-covers only requested memory.
+Each case has a process of its own, so its peak is the case's. The baseline is the memory of the process
+just before the backend's library was opened; the increase is the most that opening it, loading the
+model and running it added. The average is over the measured window, sampled by the host from outside ten
+times a second. The proportional figure is of a moment just after it, with shared pages divided among
+processes. Prepared inputs are part of both: at most 64 batches or 256 MiB of them, so a larger batch alone
+shows a larger peak. A device's memory is in none of these. Its peak is a separate figure, if the backend
+reports it, and so is the figure of its engine's allocator there. The driver's figure includes the engine's
+code, its workspace and unused memory of an arena; the allocator's figure is requested memory only.
 
-With several processes, these are the first one's figures: the host keeps no others for metrics. The attribute
-`process` states this.
+With several processes these are means of their figures, with intervals over the processes.
 */
 
 use std::sync::LazyLock;
@@ -46,6 +45,9 @@ impl Metric for Memory {
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        if let Some(processes) = columns.processes() {
+            return over_processes(case, &processes);
+        }
         let one = |name| one(columns, name).map_err(|gap| case.explain(name, gap));
         let increase = match (one(PEAK), one(BASELINE)) {
             (Ok(peak), Ok(baseline)) => Ok(peak.checked_sub(baseline).ok_or_else(|| {
@@ -68,11 +70,14 @@ impl Metric for Memory {
             Measurement::new("memory.increase", increase, "B", Direction::Lower)
                 .with_attribute("of", "peak over baseline of the worker's resident memory"),
         );
-        if let Some(first) = columns.first_process() {
-            measured = measured.into_iter().map(|one| first.mark(one)).collect();
-        }
         Ok(measured)
     }
+}
+
+/// Returns the mean of each figure.
+fn over_processes(case: &Case, processes: &[Columns]) -> Result<Vec<Measurement>, Error> {
+    let of_each = processes.iter().map(|columns| Memory::compute(case, columns, NoOptions {}));
+    Ok(Measurement::all_over_processes(of_each.collect::<Result<_, _>>()?, case.confidence()))
 }
 
 fn direction(direction: host_record::Direction) -> Direction {
@@ -162,12 +167,23 @@ mod tests {
     }
 
     #[test]
-    fn of_several_processes_the_first_is_named() {
-        let found =
-            compute(&[(PEAK, &[5000]), (PROCESS, &[0, 0, 1])]).expect("columns that can be");
-        assert!(found.iter().all(|one| one.attributes["process"] == "first of 2"));
-        let found = compute(&[(PEAK, &[5000])]).expect("columns that can be");
-        assert!(found.iter().all(|one| !one.attributes.contains_key("process")));
+    fn processes_are_averaged_with_an_interval() {
+        let columns = [
+            (PEAK, &[5000, 5100, 5200][..]),
+            (BASELINE, &[2000, 2000, 2000]),
+            (PROCESS, &[0, 0, 1, 2]),
+        ];
+        let found = compute(&columns).expect("columns that can be");
+        let of = |name: &str| found.iter().find(|one| one.metric == name).expect("a figure");
+        assert_eq!(of("memory.peak").value, Ok(5100.0));
+        // t(0.975; 2) = 4.303, times 100 / √3.
+        let (low, high) = of("memory.peak").interval.expect("an interval");
+        assert!((high - 5348.4).abs() < 0.1 && (low - 4851.6).abs() < 0.1, "{low} {high}");
+        assert_eq!(of("memory.increase").attributes["process-values"], "3000 3100 3200");
+        assert_eq!(
+            (&of("memory.baseline").value, of("memory.baseline").interval),
+            (&Ok(2000.0), None)
+        );
     }
 
     #[test]

@@ -71,7 +71,11 @@ impl Metric for Stability {
         &[LATENCY, WARM_UP_LATENCY, PROCESS]
     }
 
-    fn compute(_: &Case, columns: &Columns, options: Options) -> Result<Vec<Measurement>, Error> {
+    fn compute(
+        case: &Case,
+        columns: &Columns,
+        options: Options,
+    ) -> Result<Vec<Measurement>, Error> {
         let measured = columns.unsigned(LATENCY);
         let warm_up = options.warm_up.then(|| columns.unsigned(WARM_UP_LATENCY));
         let (Ok(latencies), Ok(numbers)) = (&measured, columns.unsigned(PROCESS)) else {
@@ -97,36 +101,29 @@ impl Metric for Stability {
                 .into_iter()
                 .map(|one| one.with_attribute("process", format!("first of {}", processes.len())))
                 .collect(),
-            _ => over_processes(&processes.iter().map(classed_of).collect::<Vec<_>>()),
+            _ => over_processes(processes.iter().map(classed_of).collect(), case.confidence()),
         };
         let described_of = |process: &&[u64]| described(Ok(process));
-        all.extend(over_processes(&processes.iter().map(described_of).collect::<Vec<_>>()));
+        all.extend(over_processes(processes.iter().map(described_of).collect(), case.confidence()));
         Ok(all)
     }
 }
 
-/// Returns the mean of the processes' values, or the first gap; with the class, if all have the same.
-fn over_processes(processes: &[Vec<Measurement>]) -> Vec<Measurement> {
-    let Some(first) = processes.first() else { return Vec::new() };
-    let over = |(index, of_first): (usize, &Measurement)| {
-        let values: Result<Vec<f64>, Gap> =
-            processes.iter().map(|found| found[index].value.clone()).collect();
-        let mut found = of_first.clone();
-        found.value = values.map(|values| values.iter().sum::<f64>() / values.len() as f64);
-        found.attributes.retain(|name, _| name == "definition");
-        let classes: Vec<&str> = processes
-            .iter()
-            .filter_map(|found| found[index].attributes.get("class").map(String::as_str))
-            .collect();
-        if let Some(class) = classes.first() {
-            let same = classes.iter().all(|other| other == class);
-            let class = if same { *class } else { "inconsistent" };
-            found =
-                found.with_attribute("class", class).with_attribute("classes", classes.join(", "));
-        }
-        found.with_attribute("over", format!("mean of {} processes", processes.len()))
+/// Returns the values over processes; the class, if all have the same.
+fn over_processes(processes: Vec<Vec<Measurement>>, confidence: f64) -> Vec<Measurement> {
+    let class = |one: &Measurement| one.attributes.get("class").cloned();
+    let classes: Vec<Vec<Option<String>>> =
+        processes.iter().map(|process| process.iter().map(class).collect()).collect();
+    let classed = |(index, found): (usize, Measurement)| {
+        let classes: Vec<&str> =
+            classes.iter().filter_map(|process| process[index].as_deref()).collect();
+        let Some(first) = classes.first() else { return found };
+        let same = classes.iter().all(|other| other == first);
+        let class = if same { *first } else { "inconsistent" };
+        found.with_attribute("class", class).with_attribute("classes", classes.join(", "))
     };
-    first.iter().enumerate().map(over).collect()
+    let all = Measurement::all_over_processes(processes, confidence);
+    all.into_iter().enumerate().map(classed).collect()
 }
 
 plugin_guest::export_metric!(Stability);

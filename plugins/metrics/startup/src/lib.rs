@@ -2,16 +2,18 @@
 Times from opening a plugin to its first answer.
 
 Each step is timed once, in a process that has run nothing before: opening the library, loading and
-preparing (optimising, compiling) the model, and running one batch. Preparing inputs and starting the process are not
-included. A single timing has no interval.
+preparing (optimising, compiling) the model, and running one batch. Making inputs and starting the process
+are not included. A single timing has no interval. With `processes = N` in the manifest the times are means over
+the processes, with intervals over them.
 
-With `processes = N` in the manifest, these are the first process's times, because the host keeps no others for
-metrics; the attribute `process` states this. Several runs show how they vary between processes.
+`startup.first-to-steady` is the ratio of the first inference to the median of the steady ones: it shows
+compiling, allocating and filling caches that the backend postpones until the first run. It is stated if a
+query is one inference that runs alone, in `single-stream` and in `closed-loop` with one client, and if
+latencies have become steady.
 
-`startup.first-to-steady` is the ratio of the first inference to the median of the steady ones: it shows compilation,
-allocation and cache filling that the backend postpones until the first run. It is stated if a query is one inference
-that runs alone, in `single-stream` and in `closed-loop` with one client, and if latencies have become steady. Both
-are the first process's.
+If the model's file is hashed just before it is loaded, its pages are in memory, and loading does not wait for the
+disk. The attribute `pages` of `startup.load` says whether they were `warm`, or `cold` because the manifest asks for
+`cold-cache`; `partly warm` in between.
 */
 
 use std::sync::LazyLock;
@@ -25,11 +27,12 @@ use plugin_guest::{
 const FIRST: &str = "first-run-time";
 const LATENCY: &str = "latency";
 const PROCESS: &str = "process";
+const CACHED: &str = "model-cached";
 
 /// The columns that are read: those of the quantities that this metric states, and two more.
 static COLUMNS: LazyLock<Vec<&str>> = LazyLock::new(|| {
     let stated = Quantity::stated_by("startup").map(|(_, quantity)| quantity.id);
-    stated.chain([LATENCY, PROCESS]).collect()
+    stated.chain([LATENCY, PROCESS, CACHED]).collect()
 });
 
 /// Limit on the examined latencies; a longer series is sampled.
@@ -50,6 +53,12 @@ impl Metric for Startup {
     }
 
     fn compute(case: &Case, columns: &Columns, _: NoOptions) -> Result<Vec<Measurement>, Error> {
+        if let Some(processes) = columns.processes() {
+            let of_each =
+                processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
+            let of_each = of_each.collect::<Result<_, _>>()?;
+            return Ok(Measurement::all_over_processes(of_each, case.confidence()));
+        }
         let steps: Vec<_> = Quantity::stated_by("startup")
             .map(|(metric, quantity)| (metric, one(columns, quantity.id)))
             .collect();
@@ -57,6 +66,17 @@ impl Metric for Startup {
         let ratio = one(columns, FIRST).and_then(|first| Ok(first / steady_median(case, columns)?));
         let mut all: Vec<Measurement> =
             steps.into_iter().map(|(name, time)| measurement(name, time, "ns")).collect();
+        let pages =
+            columns.double(CACHED).ok().and_then(|parts| parts.first()).map(|part| match part {
+                0.99.. => "warm",
+                ..0.01 => "cold",
+                _ => "partly warm",
+            });
+        if let (Some(pages), Some(load)) =
+            (pages, all.iter_mut().find(|one| one.metric == "startup.load"))
+        {
+            load.attributes.insert("pages".to_owned(), pages.to_owned());
+        }
         all.push(
             measurement("startup.total", total, "ns")
                 .with_attribute("definition", "open + load + prepare + first inference"),
@@ -65,9 +85,6 @@ impl Metric for Startup {
             measurement("startup.first-to-steady", ratio, "1")
                 .with_attribute("definition", "first inference / median of the steady latencies"),
         );
-        if let Some(first) = columns.first_process() {
-            all = all.into_iter().map(|one| first.mark(one)).collect();
-        }
         Ok(all)
     }
 }
@@ -113,7 +130,6 @@ fn steady_median(case: &Case, columns: &Columns) -> Result<f64, Gap> {
         None => return Err(Gap::unsupported("the case names no scenario")),
     }
     let latencies = columns.unsigned(LATENCY)?;
-    let latencies = columns.first_process().map_or(latencies, |first| first.part(latencies));
     let latencies = thinned(latencies, MOST);
     let steady = steady_state(&latencies, STEADY_STATE_TOLERANCE).map_err(|_| {
         Gap::not_measured(format!(
@@ -192,19 +208,40 @@ mod tests {
     }
 
     #[test]
-    fn of_several_processes_the_first_is_stated_and_named() {
-        let single = || [("scenario".to_owned(), "single-stream".to_owned())].into();
-        let alone = measurements(single(), &columns());
-        assert!(alone.iter().all(|one| !one.attributes.contains_key("process")));
-        // Another process is faster, which must not be compared with this one's first inference.
+    fn processes_are_averaged_with_an_interval() {
+        // Another process is faster, and its first inference is held against its own latencies.
         let mut several = columns();
-        several[4].1.extend([500_000; 1000]);
-        several.push((PROCESS, [vec![0; 500], vec![1; 600], vec![2; 400]].concat()));
-        let found = measurements(single(), &several);
-        assert!(found.iter().all(|one| one.attributes["process"] == "first of 3"));
-        let values =
-            |all: &[Measurement]| -> Vec<_> { all.iter().map(|one| one.value.clone()).collect() };
-        assert_eq!(values(&found), values(&alone));
+        for (name, values) in &mut several {
+            match *name {
+                LATENCY => values.extend(latencies().iter().map(|latency| latency / 2)),
+                _ => values.push(values[0] / 2),
+            }
+        }
+        several.push((PROCESS, [vec![0; 500], vec![1; 500]].concat()));
+        let single = [("scenario".to_owned(), "single-stream".to_owned())].into();
+        let found = measurements(single, &several);
+        let of = |name: &str| found.iter().find(|one| one.metric == name).expect("a figure");
+        assert_eq!(of("startup.load").value, Ok(15_000.0));
+        assert_eq!(of("startup.load").attributes["process-values"], "20000 10000");
+        let ratio = of("startup.first-to-steady").value.clone().expect("a ratio");
+        assert!((ratio - 4.0).abs() < 1e-3, "{ratio}");
+    }
+
+    #[test]
+    fn a_load_says_whether_the_models_pages_were_in_memory() {
+        let pages = |part: f64| {
+            let cached = Column {
+                name: CACHED.into(),
+                unit: "1".into(),
+                width: 1,
+                data: ColumnData::Double(vec![part]),
+            };
+            let found = Startup::compute(&Case::default(), &vec![cached].into(), NoOptions {});
+            let found = found.expect("gaps");
+            let load = found.into_iter().find(|one| one.metric == "startup.load");
+            load.expect("it is listed").attributes["pages"].clone()
+        };
+        assert_eq!([1.0, 0.5, 0.0].map(pages), ["warm", "partly warm", "cold"]);
     }
 
     #[test]

@@ -11,13 +11,12 @@ For an open loop, where queries arrive by a schedule, the achieved rate: *n* - 1
 *n* queries, without the harness's pauses. One query has no gap and therefore no rate. The attribute `offered-queries`
 is the rate at which queries arrived.
 
-For several processes, the mean of their rates, with an interval that covers another process, if it does not reach
-below zero.
+For several processes, the mean of theirs, with the interval of that mean over processes, if it does not reach
+below zero, and a prediction interval, in which another process will lie.
 */
 
 use std::collections::BTreeMap;
 
-use host_statistics::student_interval;
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, Measurement, Metric, NoOptions,
 };
@@ -57,21 +56,15 @@ impl Metric for Throughput {
             is_open: case.attributes.get("scenario").is_some_and(|name| OPEN.contains(&&**name)),
         };
         sample.check()?;
-        let Ok(numbers) = columns.unsigned(PROCESS) else { return Ok(sample.rates()) };
-        if sample.latencies.as_ref().is_ok_and(|latencies| latencies.len() != numbers.len()) {
+        if let (Ok(latencies), Ok(numbers)) = (&sample.latencies, columns.unsigned(PROCESS))
+            && latencies.len() != numbers.len()
+        {
             return Err(Error::Other("latencies and processes do not match".into()));
         }
-        let mut place = 0;
-        let processes: Vec<_> = numbers
-            .chunk_by(|one, next| one == next)
-            .enumerate()
-            .map(|(number, process)| {
-                let range = place..place + process.len();
-                place = range.end;
-                sample.part(number, range).rates()
-            })
-            .collect();
-        Ok(over_processes(&processes, case.confidence()))
+        let Some(processes) = columns.processes() else { return Ok(sample.rates()) };
+        let of_each = processes.iter().map(|columns| Self::compute(case, columns, NoOptions {}));
+        let of_each = of_each.collect::<Result<_, _>>()?;
+        Ok(Measurement::all_over_processes(of_each, case.confidence()))
     }
 }
 
@@ -99,19 +92,6 @@ impl<'a> Sample<'a> {
             latencies.len(),
             items.len()
         )))
-    }
-
-    fn part(&self, process: usize, range: std::ops::Range<usize>) -> Self {
-        let part = |values: &'a [u64]| values.get(range.clone()).unwrap_or_default();
-        let one = |values: &'a [f64]| values.get(process..=process).unwrap_or_default();
-        Self {
-            latencies: self.latencies.clone().map(part),
-            items: self.items.clone().map(part),
-            lanes: self.lanes.map(part),
-            achieved: self.achieved.map(one),
-            offered: self.offered.map(one),
-            is_open: self.is_open,
-        }
     }
 
     fn rates(&self) -> Vec<Measurement> {
@@ -159,41 +139,6 @@ impl<'a> Sample<'a> {
         };
         vec![measurement("samples", samples), measurement("queries", queries)]
     }
-}
-
-/// Returns the mean of the processes' rates, with its interval by Student's *t*; the first gap, if one process has no
-/// rate.
-fn over_processes(processes: &[Vec<Measurement>], confidence: f64) -> Vec<Measurement> {
-    let Some(first) = processes.first() else { return Vec::new() };
-    let over = |(index, of_first): (usize, &Measurement)| {
-        let values: Result<Vec<f64>, Gap> =
-            processes.iter().map(|rates| rates[index].value.clone()).collect();
-        let values = match values {
-            Ok(values) => values,
-            Err(gap) => {
-                let Measurement { metric, unit, direction, .. } = of_first.clone();
-                return Measurement::new(metric, Err(gap), unit, direction);
-            }
-        };
-        let mut found = of_first.clone();
-        found.value = Ok(values.iter().sum::<f64>() / values.len() as f64);
-        found.attributes.clear();
-        let found = found
-            .with_attribute("processes", values.len().to_string())
-            .with_attribute("definition", "mean over processes");
-        let of_process: Vec<&[f64]> = values.chunks(1).collect();
-        match student_interval(&of_process, |one| one[0], confidence) {
-            Ok(interval) => found.with_interval_from_zero(
-                (interval.low, interval.high),
-                confidence,
-                "Student's t over processes",
-            ),
-            Err(_) => found.without_interval(
-                "all processes have the same value, so no uncertainty can be estimated",
-            ),
-        }
-    };
-    first.iter().enumerate().map(over).collect()
 }
 
 plugin_guest::export_metric!(Throughput);

@@ -8,7 +8,7 @@ use report_common::{
     configurations, humanise_metric,
 };
 
-use crate::judge::{Candidate, Reading, Verdict, differ, front, rated_in};
+use crate::judge::{CLEARLY, Candidate, Reading, Verdict, differ, differ_at, front, rated_in};
 use crate::options::{Limit, Objective, Options, is_of_device, limits, metric_name, objectives};
 
 /// Configurations that a title names before it only counts them.
@@ -90,6 +90,20 @@ fn workloads(run: &Run) -> Vec<Workload<'_>> {
 fn is_alike(one: &Case, other: &Case, role: AxisRole) -> bool {
     let mut axes = Axis::ALL.iter().filter(|axis| axis.role() == role);
     axes.all(|axis| axis.of(&one.key) == axis.of(&other.key))
+}
+
+/// The configurations that a choice is made among.
+struct Field<'f, 'a> {
+    /// All that have figures.
+    comparable: &'f [&'f Candidate<'a>],
+    /// Those that meet the limits, surely or perhaps.
+    feasible: &'f [&'f Candidate<'a>],
+    /// If those are sure: others that meet the limits perhaps.
+    perhaps: &'f [&'f Candidate<'a>],
+    /// All that do not surely break a limit.
+    rivals: &'f [&'f Candidate<'a>],
+    /// Whether it is sure that the feasible ones meet the limits.
+    sure: bool,
 }
 
 /// One workload, and the results of its configurations.
@@ -181,10 +195,19 @@ impl<'a, 'o> Group<'a, 'o> {
             judged().filter(|candidate| candidate.verdict() == verdict).collect()
         };
         let (sure, perhaps) = (with(Verdict::Kept), with(Verdict::KeptPerhaps));
+        let rivals: Vec<_> =
+            judged().filter(|candidate| candidate.verdict() != Verdict::Broken).collect();
+        let field = |feasible, perhaps, sure| Field {
+            comparable: &comparable,
+            feasible,
+            perhaps,
+            rivals: &rivals,
+            sure,
+        };
         if !sure.is_empty() {
-            self.choices(&comparable, &sure, &perhaps, true, advice);
+            self.choices(&field(&sure, &perhaps, true), advice);
         } else if !perhaps.is_empty() {
-            self.choices(&comparable, &perhaps, &[], false, advice);
+            self.choices(&field(&perhaps, &[], false), advice);
         } else if judged().next().is_some() {
             advice.push(self.closest(&judged().collect::<Vec<_>>()));
         }
@@ -250,15 +273,8 @@ impl<'a, 'o> Group<'a, 'o> {
     }
 
     /// Returns the best in each open objective. One that is best in several is named once.
-    fn choices(
-        &self,
-        comparable: &[&Candidate<'a>],
-        feasible: &[&Candidate<'a>],
-        perhaps: &[&Candidate<'a>],
-        sure: bool,
-        advice: &mut Vec<Recommendation>,
-    ) {
-        let eligible = front(feasible, &self.objectives, self.considered);
+    fn choices(&self, field: &Field<'_, 'a>, advice: &mut Vec<Recommendation>) {
+        let eligible = front(field.feasible, &self.objectives, self.considered);
         let mut winners: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
         for objective in self.open() {
             let best = best(&eligible, objective, &self.objectives[objective]);
@@ -269,25 +285,30 @@ impl<'a, 'o> Group<'a, 'o> {
         }
         for (objectives, winners) in winners {
             let winners: Vec<_> = winners.iter().map(|winner| eligible[*winner]).collect();
-            advice.push(self.choice(comparable, &objectives, &winners, feasible, perhaps, sure));
+            advice.push(self.choice(field, &objectives, &winners));
         }
     }
 
     fn choice(
         &self,
-        comparable: &[&Candidate<'a>],
+        field: &Field<'_, 'a>,
         objectives: &[usize],
         winners: &[&Candidate<'a>],
-        feasible: &[&Candidate<'a>],
-        perhaps: &[&Candidate<'a>],
-        sure: bool,
     ) -> Recommendation {
+        let Field { comparable, feasible, perhaps, rivals, sure } = *field;
         let best: Vec<_> = objectives.iter().map(|it| self.objectives[*it].best()).collect();
         let labels: Vec<_> = winners.iter().map(|winner| winner.label.clone()).collect();
         let tie = winners.len() > 1;
         let alone = comparable.len() == 1;
-        let disturbed = comparable.iter().filter(|candidate| candidate.is_disturbed()).count();
-        let certain = sure && (disturbed == 0 || alone);
+        let disturbances: BTreeSet<&str> = comparable
+            .iter()
+            .flat_map(|candidate| candidate.disturbances())
+            .map(|kind| kind.name())
+            .collect();
+        let is_disturbed = |candidate: &&&Candidate<'_>| candidate.disturbances().next().is_some();
+        let disturbed = comparable.iter().filter(is_disturbed).count();
+        let contested = self.contested(objectives, winners, rivals);
+        let certain = sure && (disturbed == 0 || alone) && contested.is_none();
         let title = match (alone, tie) {
             (true, _) => self.alone(&labels[0]),
             (_, true) => {
@@ -303,6 +324,7 @@ impl<'a, 'o> Group<'a, 'o> {
         if !sure {
             remarks.push(self.doubt_in_short(winners));
         }
+        remarks.extend(contested);
         // Alone, the title says already that nothing else was compared.
         if !alone {
             remarks.extend(self.compared_in_short(comparable.len(), disturbed));
@@ -347,10 +369,12 @@ impl<'a, 'o> Group<'a, 'o> {
             sentences.extend(doubtful(winner));
         }
         if disturbed > 0 && !alone {
+            let kinds: Vec<_> = disturbances.into_iter().map(str::to_owned).collect();
             sentences.push(format!(
-                "Of the {} that were compared, {disturbed} drifted or shared the machine with other \
-                 work, which can make such differences: repeat it on a quiet machine.",
-                comparable.len()
+                "Of the {} that were compared, {disturbed} had warnings that can explain such differences \
+                 ({}): remove the causes, and measure again.",
+                comparable.len(),
+                kinds.join(", ")
             ));
         }
         for objective in &self.dropped {
@@ -376,6 +400,50 @@ impl<'a, 'o> Group<'a, 'o> {
         recommendation
     }
 
+    /// Returns why it is not certain, in a few words, that the winners are the best in these objectives; `None` if it
+    /// is, with the confidence of [`CLEARLY`], or if nothing is claimed. Each rival must be clearly worse than the
+    /// best of the winners. The best of many is the luckiest, too: so the level is divided by the number of
+    /// comparisons, over all open objectives (Bonferroni), which holds whatever depends on what.
+    fn contested(
+        &self,
+        objectives: &[usize],
+        winners: &[&Candidate<'_>],
+        rivals: &[&Candidate<'_>],
+    ) -> Option<String> {
+        let is_winner = |rival: &Candidate<'_>| winners.iter().any(|one| std::ptr::eq(*one, rival));
+        let rivals: Vec<_> = rivals.iter().filter(|rival| !is_winner(rival)).collect();
+        let comparisons = (winners.len() + rivals.len() - 1) * self.open().len();
+        let level = CLEARLY / comparisons.max(1) as f64;
+        let limited = winners.iter().flat_map(|winner| &winner.limits).map(|(_, reading)| reading);
+        let compared = objectives.iter().filter(|_| !rivals.is_empty()).flat_map(|objective| {
+            let all = winners.iter().chain(rivals.iter().copied());
+            all.map(move |one| &one.objectives[*objective])
+        });
+        if limited.chain(compared).flatten().any(Reading::is_of_one_process) {
+            return Some("no figures of several processes".to_owned());
+        }
+        let mut as_good: Vec<String> = Vec::new();
+        for objective in objectives {
+            let better = |one: f64, other: f64| self.objectives[*objective].better(one, other);
+            let readings =
+                winners.iter().filter_map(|winner| winner.objectives[*objective].as_ref().ok());
+            let best = readings
+                .reduce(|best, one| if better(one.value, best.value) { one } else { best })?;
+            for rival in &rivals {
+                let Ok(reading) = &rival.objectives[*objective] else { continue };
+                let is_worse = better(best.value, reading.value) && differ_at(best, reading, level);
+                if !is_worse && !as_good.contains(&rival.label) {
+                    as_good.push(rival.label.clone());
+                }
+            }
+        }
+        match as_good.len() {
+            0 => None,
+            1..=MAXIMUM_NAMED => Some(format!("{} may be as good", join_with(&as_good, "or"))),
+            many => Some(format!("{many} others may be as good")),
+        }
+    }
+
     /// The title's beginning if there is a single configuration to speak of.
     fn alone(&self, label: &str) -> String {
         let measured = if self.total() == 1 { "measured" } else { "that could be compared" };
@@ -392,6 +460,9 @@ impl<'a, 'o> Group<'a, 'o> {
         let mut doubtful =
             doubtful.filter(|(_, (verdict, _))| matches!(verdict, Verdict::KeptPerhaps));
         match doubtful.next() {
+            Some((limit, (_, Ok(reading)))) if reading.prediction.is_some() => {
+                format!("another process may miss {}", limit.text())
+            }
             Some((limit, (_, Ok(reading)))) if reading.interval.is_some() => {
                 format!("the interval of its {} crosses the limit", limit.name())
             }
@@ -443,11 +514,21 @@ impl<'a, 'o> Group<'a, 'o> {
         pairs
             .filter_map(|(limit, (verdict, reading))| {
                 let reading = reading.as_ref().ok().filter(|_| doubtful(verdict))?;
-                let why = match reading.interval {
-                    Some(_) => {
+                let why = match (reading.prediction, reading.interval) {
+                    (Some((low, high)), _) => {
+                        let written =
+                            |value| humanise_metric(&reading.metric, value, &reading.unit);
+                        format!(
+                            "with 95 % another process has a {} between {} and {}",
+                            metric_name(&reading.metric),
+                            written(low),
+                            written(high)
+                        )
+                    }
+                    (None, Some(_)) => {
                         format!("the interval around its {} crosses the limit", reading.text())
                     }
-                    None => format!(
+                    (None, None) => format!(
                         "its {} has no interval, since queries were too alike to their neighbours",
                         reading.text()
                     ),
@@ -466,6 +547,13 @@ impl<'a, 'o> Group<'a, 'o> {
         let same: Vec<_> =
             objectives.iter().map(|it| metric_name(&self.objectives[*it].metric)).collect();
         let how = if winners.iter().all(|winner| {
+            let of_processes = |it: &usize| {
+                matches!(&winner.objectives[*it], Ok(Reading { processes: Some(_), .. }))
+            };
+            objectives.iter().all(of_processes)
+        }) {
+            "processes differ by as much"
+        } else if winners.iter().all(|winner| {
             objectives
                 .iter()
                 .all(|it| matches!(&winner.objectives[*it], Ok(Reading { interval: Some(_), .. })))

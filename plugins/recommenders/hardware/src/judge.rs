@@ -1,5 +1,6 @@
 //! Judgement of figures, and its certainty.
 
+use host_statistics::ratio;
 use report_common::{
     Axis, AxisRole, Case, Configuration, Scenario, WarningKind, humanise_interval, humanise_metric,
 };
@@ -10,6 +11,9 @@ use crate::options::{Limit, Objective, Side, is_of_device, metric_name, said_bet
 /// then treated as equal.
 const CLEAR_WITHOUT_INTERVALS: f64 = 0.05;
 
+/// Probability of a difference by chance, below which it is clear.
+pub(crate) const CLEARLY: f64 = 0.05;
+
 /// A metric of a configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading<'a> {
@@ -17,6 +21,10 @@ pub(crate) struct Reading<'a> {
     pub(crate) unit: String,
     pub(crate) value: f64,
     pub(crate) interval: Option<(f64, f64)>,
+    /// The value of each process, if there are several.
+    pub(crate) processes: Option<Vec<f64>>,
+    /// Bounds between which another process will lie.
+    pub(crate) prediction: Option<(f64, f64)>,
     pub(crate) case: &'a Case,
     /// A throughput in the other scenario, and its case.
     pub(crate) elsewhere: Option<(&'a Case, f64)>,
@@ -55,6 +63,8 @@ impl<'a> Reading<'a> {
             unit: result.unit.clone(),
             value,
             interval: result.interval,
+            processes: result.process_values(),
+            prediction: result.prediction(),
             case,
             elsewhere: elsewhere.filter(|_| metric.starts_with("throughput.")),
         })
@@ -63,6 +73,17 @@ impl<'a> Reading<'a> {
     /// Returns whether it is an estimate that has an interval if there is enough data.
     pub(crate) fn is_percentile(&self) -> bool {
         self.metric.starts_with("latency.p")
+    }
+
+    /// Returns whether it says nothing of another process. Outputs, and so accuracies, do not depend on the process.
+    pub(crate) fn is_of_one_process(&self) -> bool {
+        self.processes.is_none() && !self.metric.starts_with("accuracy.")
+    }
+
+    /// Returns the kinds of warnings that cast doubt on it.
+    pub(crate) fn doubts(&self) -> impl Iterator<Item = WarningKind> {
+        let kinds = self.case.warnings.iter().map(|warning| warning.kind());
+        kinds.filter(|kind| kind.touches(&self.metric))
     }
 
     /// `p99 latency 118 µs (117 µs to 119 µs)`.
@@ -97,9 +118,20 @@ pub(crate) fn rated_in(configurations: &[Configuration<'_>], limits: &[Limit]) -
     if measured(offline) >= measured(single) { offline } else { single }
 }
 
-/// Returns whether two values differ by more than noise: their intervals do not overlap; or if
-/// either has none, they differ by 5 % of the larger.
+/// Returns whether two values differ by more than noise, at the usual level.
 pub(crate) fn differ(one: &Reading<'_>, other: &Reading<'_>) -> bool {
+    differ_at(one, other, CLEARLY)
+}
+
+/// Returns whether two values differ by more than noise. With several processes on both sides, by Welch's test, with a
+/// probability below `level`. Otherwise if their intervals do not overlap; or if either has none, if they differ by
+/// 5 % of the larger.
+pub(crate) fn differ_at(one: &Reading<'_>, other: &Reading<'_>, level: f64) -> bool {
+    if let (Some(these), Some(those)) = (&one.processes, &other.processes)
+        && let Ok(found) = ratio(these, those, 1.0 - CLEARLY)
+    {
+        return found.probability < level;
+    }
     match (one.interval, other.interval) {
         (Some((low, high)), Some((other_low, other_high))) => high < other_low || other_high < low,
         _ => {
@@ -131,10 +163,11 @@ impl Verdict {
             Err(reason) => return Self::Unknown(reason.clone()),
         };
         let exact = (reading.value, reading.value);
+        // Whoever sets a limit wants another process to keep it, too.
         // A percentile whose interval cannot be known may be anything.
         let unknown = (f64::NEG_INFINITY, f64::INFINITY);
         let or_else = if reading.is_percentile() { unknown } else { exact };
-        let (low, high) = reading.interval.unwrap_or(or_else);
+        let (low, high) = reading.prediction.or(reading.interval).unwrap_or(or_else);
         let (best, worst) = if limit.side == Side::AtMost { (low, high) } else { (high, low) };
         let keeps = |value: f64| match limit.side {
             Side::AtMost => value <= limit.bound,
@@ -274,13 +307,15 @@ impl<'a> Candidate<'a> {
         self.ruled_out.as_ref().or(gap).map(String::as_str)
     }
 
-    /// Returns whether other work or a drift may have affected the compared figures.
-    pub(crate) fn is_disturbed(&self) -> bool {
+    /// Returns the kinds of warnings that cast doubt on the compared figures.
+    pub(crate) fn disturbances(&self) -> impl Iterator<Item = WarningKind> {
+        self.compared().flat_map(Reading::doubts)
+    }
+
+    /// Returns the readings of objectives and limits.
+    fn compared(&self) -> impl Iterator<Item = &Reading<'a>> {
         let limits = self.limits.iter().map(|(_, reading)| reading);
-        let compared = self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok());
-        let mut warnings = compared.flat_map(|reading| &reading.case.warnings);
-        warnings
-            .any(|warning| matches!(warning.kind(), WarningKind::Drift | WarningKind::MachineBusy))
+        self.objectives.iter().chain(limits).filter_map(|it| it.as_ref().ok())
     }
 
     /// Returns every reading, each metric once.

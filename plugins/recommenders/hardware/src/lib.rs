@@ -37,16 +37,24 @@ where devices have them, their memory (`memory.device-peak`, or by the engine's 
 `memory.allocator-peak`) and the energy for each sample (`energy.device-per-sample`, or of the
 processor `energy.package-per-sample` where the device counts none). Memory and energy of devices are
 compared between those that have a figure: a processor has no device memory, which is neither good
-nor bad. Two values differ *clearly* where their intervals are apart, or, where either has
-none, by more than 5 %. Candidates that do not differ clearly from the best are named together, as a
+nor bad. Two values of several processes differ *clearly* if Welch's test finds it at 5 %. Otherwise they do
+if their intervals are apart, or, if either has none, by more than 5 %. Candidates that do not differ clearly from the best are named together, as a
 tie.
 
-# What the intervals do not know
+# When a choice is certain
 
-An interval says how well one process was measured. Another process of the same configuration can
-differ by more (T. Kalibera and R. Jones, "Rigorous Benchmarking in Reasonable Time", ISMM 2013),
-and other work on the machine can make any difference. So where a compared case drifted, or the
-machine was busy during it, the advice is not certain and says so.
+An interval within one process says nothing of the next, which can differ by more (T. Kalibera and R. Jones,
+"Rigorous Benchmarking in Reasonable Time", ISMM 2013). So a choice is certain only if
+
+- all that were compared have figures of several processes (`processes` in the manifest), except accuracies, which do
+  not depend on the process;
+- every other configuration that may meet the limits is worse, by Welch's test on the processes' values (see
+  `host-statistics`). The best of many is also the luckiest. So the level of 5 % is divided by the number of
+  comparisons, and of equal configurations one is certain to win in at most 5 % of all runs;
+- no compared case has a warning that casts doubt on the compared figure, such as a drift, a throttled processor or two
+  modes;
+- the limits are surely met. With several processes, a limit is held against the interval in which another process will
+  lie (a prediction interval), because whoever sets a limit wants the next process to meet it.
 
 # Attributes
 

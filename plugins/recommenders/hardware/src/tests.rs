@@ -1,5 +1,6 @@
 //! The advice on made-up runs, word for word, and the laws that it keeps.
 
+use host_statistics::{Random, normal_quantile};
 use plugin_guest::{Cell, Recommendation, Recommender};
 use proptest::prelude::*;
 use report_common::Scenario;
@@ -24,6 +25,23 @@ fn three(figures: [(f64, (f64, f64), f64); 3]) -> Tables {
         made_up::set_value(&mut tables, offline, "throughput.samples", Some(throughput), None);
         for case in [single, offline] {
             made_up::set_value(&mut tables, case, "memory.peak", Some(4e7), None);
+        }
+    }
+    tables
+}
+
+/// Returns the same run of three processes, which differ by a thousandth.
+fn several(tables: &Tables) -> Tables {
+    let mut tables = tables.clone();
+    for case in SINGLE_STREAM.into_iter().chain(OFFLINE) {
+        for metric in ["latency.p99", "throughput.samples", "memory.peak"] {
+            let id = Cell::Text(made_up::case_id(case));
+            let of = |row: &&Vec<Cell>| row[0] == id && row[1] == Cell::Text(metric.to_owned());
+            let found = tables["results"].rows.iter().find(of).map(|row| row[2].clone());
+            if let Some(Cell::Real(value)) = found {
+                let values = [0.999, 1.0, 1.001].map(|factor| factor * value);
+                made_up::set_processes(&mut tables, case, metric, &values);
+            }
         }
     }
     tables
@@ -55,7 +73,7 @@ fn the_best_within_a_limit_is_named() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))), @r"
-    # digits: use batch 8: highest throughput with p99 ≤ 5 ms
+    # digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: no figures of several processes)
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 8800/s single-stream, 11 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     1 other configuration within the limits did not do better.
     [5eed000000000002 5eed000000000003]
@@ -76,7 +94,7 @@ fn a_limit_inside_an_interval_is_not_certain() {
         (4.9, (4.7, 5.2), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 8: highest throughput with p99 ≤ 5 ms
+    # digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: no figures of several processes)
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 8800/s single-stream, 11 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     1 other configuration within the limits did not do better. Batch 64 would do better: throughput 10 400/s single-stream, 13 000/s offline. Whether batch 64 meets p99 ≤ 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
     [5eed000000000002 5eed000000000003 5eed000000000004 5eed000000000005]
@@ -87,7 +105,7 @@ fn a_limit_inside_an_interval_is_not_certain() {
         (9.0, (8.9, 9.2), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: the interval of its p99 crosses the limit)
+    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: the interval of its p99 crosses the limit; no figures of several processes)
     Batch 1: p99 latency 4.90 ms (4.70 to 5.20 ms), throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Whether batch 1 meets p99 ≤ 5 ms is not certain: the interval around its p99 latency 4.90 ms (4.70 to 5.20 ms) crosses the limit.
     [5eed000000000000 5eed000000000001]
@@ -103,7 +121,7 @@ fn a_percentile_without_an_interval_is_not_certain_to_keep_a_limit() {
     ]);
     made_up::set_value(&mut tables, 0, "latency.p99", Some(1e6), None);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: its p99 has no interval)
+    # digits: use batch 1: highest throughput with p99 ≤ 5 ms (not certain: its p99 has no interval; no figures of several processes)
     Batch 1: p99 latency 1.00 ms, throughput 6400/s single-stream, 8000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Whether batch 1 meets p99 ≤ 5 ms is not certain: its p99 latency 1.00 ms has no interval, since queries were too alike to their neighbours.
     [5eed000000000000 5eed000000000001]
@@ -118,7 +136,7 @@ fn what_does_not_differ_clearly_is_a_tie() {
         (3.0, (2.9, 3.1), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]), @r"
-    # digits: use batch 8 or batch 64: they tie for highest throughput with p99 ≤ 5 ms
+    # digits: use batch 8 or batch 64: they tie for highest throughput with p99 ≤ 5 ms (not certain: no figures of several processes)
     Batch 8: p99 latency 1.00 ms (0.900 to 1.10 ms), throughput 10 240/s single-stream, 12 800/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Batch 64: p99 latency 3.00 ms (2.90 to 3.10 ms), throughput 10 400/s single-stream, 13 000/s offline, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     Their throughput does not differ clearly: they differ by no more than 5 %. Of these, batch 8 has the lowest p99 latency. 1 other configuration within the limits did not do better.
@@ -148,11 +166,11 @@ fn without_limits_each_objective_has_its_best() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     insta::assert_snapshot!(text(&advice(&tables, Options::default())[..2]), @r"
-    # digits: use batch 1: lowest p99 latency
+    # digits: use batch 1: lowest p99 latency (not certain: no figures of several processes)
     Batch 1: p99 latency 120 µs (110 to 130 µs), throughput 8000/s offline, 6400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better.
     [5eed000000000000 5eed000000000001]
-    # digits: use batch 64: highest throughput
+    # digits: use batch 64: highest throughput (not certain: no figures of several processes)
     Batch 64: p99 latency 6.40 ms (6.20 to 6.60 ms), throughput 13 000/s offline, 10 400/s single-stream, peak memory 38.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better.
     [5eed000000000004 5eed000000000005]
@@ -212,10 +230,10 @@ fn a_lower_percentile_above_the_limit_rules_out() {
 fn a_real_loss_of_accuracy_is_said() {
     let advice = advice(&made_up::tables(&COMPARISON), at_most("latency.p99", "50ms"));
     insta::assert_snapshot!(text(&advice), @r"
-    # resnet-50: use gpu · fp32 · batch 64 or gpu · int8 · batch 16: they tie for highest throughput with p99 ≤ 50 ms (not certain: 13 of 16 configurations could be compared, 4 disturbed)
+    # resnet-50: use gpu · fp32 · batch 64 or gpu · int8 · batch 16: they tie for highest throughput with p99 ≤ 50 ms (not certain: no figures of several processes; 13 of 16 configurations could be compared, 4 disturbed)
     gpu · fp32 · batch 64: p99 latency 1.70 ms (1.70 to 2.41 ms), throughput 52 103/s single-stream, 49 498/s offline, peak memory 49.1 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     gpu · int8 · batch 16: p99 latency 386 µs (386 to 398 µs), throughput 53 861/s single-stream, 56 005/s offline, peak memory 39.4 MiB, accuracy 96.48 % (96.05 to 96.87 %).
-    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries; scatter within a third: 5.87 µs). Of the 13 that were compared, 4 drifted or shared the machine with other work, which can make such differences: repeat it on a quiet machine.
+    Their throughput does not differ clearly: they differ by no more than 5 %. Of these, gpu · int8 · batch 16 has the lowest p99 latency. 11 other configurations within the limits did not do better. gpu · int8 · batch 16 is 1.2 points less accurate than gpu · fp32 · batch 16, which has accuracy 97.66 % (97.23 to 98.05 %). Accuracies are compared by their intervals, as if of different examples, though all answered the same ones: a difference that shows in this way is real, and smaller ones may be. Take gpu · int8 · batch 16 with care: drift in single-stream (p50 rose 6.1 % (294 → 312 µs) from the first to the last third of the queries; scatter within a third: 5.87 µs). Of the 13 that were compared, 4 had warnings that can explain such differences (drift): remove the causes, and measure again.
     [5eed000000000016 5eed000000000017 5eed00000000001c 5eed00000000001d 5eed000000000014]
     # resnet-50: Pareto front by p99 latency and throughput: 7 configurations
     Nothing beats one of these without a loss elsewhere, by p99 latency and throughput, and by peak memory and accuracy where it differs clearly; 6 other configurations are dominated.
@@ -245,7 +263,7 @@ fn what_failed_in_one_scenario_is_not_recommended_for_the_other() {
     ]);
     made_up::crash(&mut tables, 5, Phase::Measure);
     let advice = advice(&tables, at_most("memory.peak", "1GiB"));
-    insta::assert_snapshot!(advice[1].title, @"digits: use batch 8: highest throughput with peak memory ≤ 1 GiB (2 of 3 configurations could be compared)");
+    insta::assert_snapshot!(advice[1].title, @"digits: use batch 8: highest throughput with peak memory ≤ 1 GiB (not certain: no figures of several processes; 2 of 3 configurations could be compared)");
     insta::assert_snapshot!(text(&advice[advice.len() - 1..]), @r"
     # digits: batch 64 could not be judged
     Batch 64: it failed in offline: the worker was killed by signal 11 (SIGSEGV) in phase measure.
@@ -264,7 +282,12 @@ fn what_is_invalid_is_not_recommended() {
         made_up::change_report(tables, case_index, |report| {
             let breach = Breach::OverLimit { over_queries: 9, queries: 10, allowed_queries: 1 };
             let reasons = vec![breach.into()];
-            report.verdict = Some(Verdict { rules: None, reasons, early_stopping: None });
+            report.verdict = Some(Verdict {
+                rules: None,
+                reasons,
+                early_stopping: None,
+                departures: Vec::new(),
+            });
         });
     };
     let tables = three([
@@ -298,7 +321,7 @@ fn throughputs_of_different_scenarios_are_not_compared() {
     made_up::set_value(&mut tables, 0, "throughput.samples", Some(99_000.0), None);
     tables.get_mut("cases").expect("a view").rows.remove(1);
     let advice = advice(&tables, Options::default());
-    insta::assert_snapshot!(advice[0].title, @"digits: use batch 1: lowest p99 latency and highest throughput");
+    insta::assert_snapshot!(advice[0].title, @"digits: use batch 1: lowest p99 latency and highest throughput (not certain: no figures of several processes)");
 }
 
 #[test]
@@ -316,7 +339,7 @@ fn what_differs_by_noise_alone_is_a_tie() {
 #[test]
 fn one_case_is_not_crowned() {
     insta::assert_snapshot!(text(&advice(&made_up::tables(&SINGLE), at_most("latency.p99", "5ms"))), @r"
-    # digits: cpu · cpu:0 · fp32 · batch 1 is the only configuration measured, and it meets p99 ≤ 5 ms
+    # digits: cpu · cpu:0 · fp32 · batch 1 is the only configuration measured, and it meets p99 ≤ 5 ms (not certain: no figures of several processes)
     cpu · cpu:0 · fp32 · batch 1: p99 latency 174 µs (174 to 183 µs), throughput 8621/s, peak memory 36.4 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     [5eed000000000000]
     ");
@@ -326,7 +349,7 @@ fn one_case_is_not_crowned() {
 fn without_single_stream_there_is_no_latency_to_judge() {
     let shape = Shape { scenarios: &[Scenario::Offline], ..QUICKSTART };
     insta::assert_snapshot!(text(&advice(&made_up::tables(&shape), Options::default())[..1]), @r"
-    # digits: use batch 8: highest throughput
+    # digits: use batch 8: highest throughput (not certain: no figures of several processes)
     Batch 8: throughput 11 040/s, peak memory 37.8 MiB, accuracy 97.66 % (97.23 to 98.05 %).
     2 other configurations compared did not do better. No configuration has a p99 latency, so it was not compared.
     [5eed000000000001]
@@ -529,7 +552,7 @@ fn a_title_says_how_many_could_be_compared_and_were_disturbed() {
         (6.4, (6.2, 6.6), 13_000.0),
     ]);
     let title = |disturbed: &[u64], has_third: bool| {
-        let mut tables = tables.clone();
+        let mut tables = several(&tables);
         for case in disturbed {
             let drift = Doubt::Drift { from_ns: 1e6, to_ns: 1.2e6, scatter_ns: 1e4 };
             made_up::warn(&mut tables, *case, drift);
@@ -674,6 +697,141 @@ fn a_processors_energy_counts_where_that_is_what_there_is() {
         said.contains(
             "Pareto front by p99 latency and throughput: gpu · batch 1 and gpu · batch 4"
         ),
+        "{said}"
+    );
+}
+
+/// Two backends of one device class, each measured in a single-stream of three processes.
+fn backends(count: usize) -> Tables {
+    const NAMES: [&str; 6] = ["cpu", "gpu", "a", "b", "c", "d"];
+    let shape = Shape {
+        backends: &NAMES[..count],
+        precisions: &[Precision::Fp32],
+        batches: &[1],
+        scenarios: &[Scenario::SingleStream],
+        troubled: false,
+        ..COMPARISON
+    };
+    let mut tables = made_up::tables(&shape);
+    for view in ["latency_quantiles", "latency_histogram", "warnings"] {
+        tables.get_mut(view).expect("a view").rows.clear();
+    }
+    tables
+}
+
+/// Returns whether a run has a winner that is called certain, if the processes of each backend are drawn around these
+/// levels.
+fn is_certain(tables: &mut Tables, levels: &[f64], seed: u64) -> bool {
+    let mut random = Random::from_seed(seed);
+    for (case, level) in (0..).zip(levels) {
+        for metric in ["latency.p99", "throughput.samples"] {
+            let mut one = || level * (0.02 * normal_quantile(random.uniform())).exp();
+            let values = [1e6, 1e6, 1e6].map(|scale| scale * one());
+            made_up::set_processes(tables, case, metric, &values);
+        }
+    }
+    let options = Options { considered: Vec::new(), ..Options::default() };
+    let advice = advice(tables, options);
+    advice.iter().any(|it| it.attributes["kind"] == "choice" && it.attributes["certain"] == "yes")
+}
+
+/// One backend under several ids: whoever wins has won by chance.
+#[test]
+fn of_equal_backends_a_winner_is_seldom_certain() {
+    const ROUNDS: u64 = 500;
+    for count in [2, 4] {
+        let mut tables = backends(count);
+        let certain = (0..ROUNDS).filter(|seed| is_certain(&mut tables, &[1.0; 4][..count], *seed));
+        let certain = certain.count();
+        // 5 % of 500, and three standard deviations.
+        assert!(certain <= 25 + 15, "{count}: {certain} of {ROUNDS}");
+    }
+    // A real difference is found.
+    let mut tables = backends(2);
+    let found = (0..ROUNDS / 10).filter(|seed| is_certain(&mut tables, &[1.0, 2.0], *seed)).count();
+    assert!(found as u64 >= ROUNDS / 10 - 2, "{found}");
+}
+
+#[test]
+fn figures_of_one_process_are_never_certain() {
+    let tables = three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]);
+    let certain = |tables: &Tables| {
+        let advice = advice(tables, at_most("latency.p99", "5ms"));
+        (advice[0].attributes["certain"].clone(), advice[0].title.clone())
+    };
+    let (verdict, title) = certain(&tables);
+    assert_eq!(verdict, "no");
+    assert!(title.ends_with("(not certain: no figures of several processes)"), "{title}");
+    let of_several = several(&tables);
+    assert_eq!(certain(&of_several).0, "yes");
+    // One side does not suffice.
+    let mut one_side = of_several;
+    made_up::set_value(&mut one_side, 0, "throughput.samples", Some(6_400.0), None);
+    let id = Cell::Text(made_up::case_id(0));
+    for row in &mut one_side.get_mut("results").expect("a view").rows {
+        if row[0] == id && row[1] == Cell::Text("throughput.samples".to_owned()) {
+            row[9] = Cell::Text("{}".to_owned());
+        }
+    }
+    assert_eq!(certain(&one_side).0, "no");
+}
+
+#[test]
+fn every_warning_about_a_compared_figure_takes_the_certainty() {
+    let tables = several(&three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]));
+    let certain = |doubt: Option<Doubt>| {
+        let mut tables = tables.clone();
+        if let Some(doubt) = doubt {
+            made_up::warn(&mut tables, SINGLE_STREAM[0], doubt);
+        }
+        advice(&tables, at_most("latency.p99", "5ms"))[0].attributes["certain"] == "yes"
+    };
+    assert!(certain(None));
+    let touching = [
+        Doubt::SlowedDown {
+            fast_from_query: 0,
+            slow_from_query: 10,
+            queries: 20,
+            from_ns: 1.0,
+            to_ns: 2.0,
+        },
+        Doubt::Bimodal { fast_ratio: 0.7, fast_ns: 1, slow_ns: 2 },
+    ];
+    for doubt in touching {
+        assert!(!certain(Some(doubt.clone())), "{doubt:?}");
+    }
+    assert!(certain(Some(Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 })));
+}
+
+/// The mean of the processes keeps the limit, and its interval does; the next process may not.
+#[test]
+fn a_limit_is_held_against_where_another_process_will_lie() {
+    let mut tables = several(&three([
+        (4.0, (3.9, 4.1), 8_000.0),
+        (9.0, (8.9, 9.1), 11_000.0),
+        (9.4, (9.2, 9.6), 13_000.0),
+    ]));
+    let id = Cell::Text(made_up::case_id(0));
+    for row in &mut tables.get_mut("results").expect("a view").rows {
+        if row[0] == id && row[1] == Cell::Text("latency.p99".to_owned()) {
+            let attributes = r#"{"process-values": "3800000 4000000 4200000",
+                "prediction-low": "2700000", "prediction-high": "5300000"}"#;
+            (row[5], row[6]) = (Cell::Real(3.5e6), Cell::Real(4.5e6));
+            row[9] = Cell::Text(attributes.to_owned());
+        }
+    }
+    let said = text(&advice(&tables, at_most("latency.p99", "5ms"))[..1]);
+    assert!(said.contains("(not certain: another process may miss p99 ≤ 5 ms"), "{said}");
+    assert!(
+        said.contains("with 95 % another process has a p99 latency between 2.70 ms and 5.30 ms"),
         "{said}"
     );
 }

@@ -8,12 +8,14 @@ names without measuring anything. They reach no plugin: only tests and examples 
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, Disturbance, Doubt, Failure,
-    FileId, Gap, InputSource, InsideRun, Lateness, MeasureSettings, NotMeasured, Outcome,
-    OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
-    RECORD_VERSION, Rate, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings,
-    Tolerance, Verdict, WarmUp, Warning, WorkerReport,
+    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance,
+    Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputSource, InsideRun, Lateness,
+    MeasureSettings, NotMeasured, Outcome, OutputParity, Pace, Parity, Phase, PlacementRule,
+    PluginIdentity, Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch,
+    Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning,
+    WorkerReport,
 };
+use host_statistics::{prediction_interval, student_interval};
 use plugin_guest::{Cell, Recommendation, Table};
 
 /// Tables by name of their view.
@@ -604,7 +606,12 @@ fn report(median: f64, model_cost: f64, memory: f64) -> WorkerReport {
         used: [("engine", "made-up 1.0"), ("threads", "1")]
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
-        verdict: Some(Verdict { rules: None, reasons: Vec::new(), early_stopping: None }),
+        verdict: Some(Verdict {
+            rules: None,
+            reasons: Vec::new(),
+            early_stopping: None,
+            departures: Vec::new(),
+        }),
         conditions: Conditions {
             worker_version: Some("0.1.0".to_owned()),
             scheduling: Some(Scheduling {
@@ -672,6 +679,19 @@ pub fn open_loop(tables: &mut Tables, case_index: u64) {
         rejected: Some(rejected),
         probes: vec![probe, failed],
         rates: vec![accepted, least],
+        held: Some(HeldRate {
+            measurements: 6,
+            latency_ns: 4_500_000,
+            bound_ns: 4_800_000,
+            confidence: 0.95,
+            of: HeldLatency::Mean,
+        }),
+        curve: Some(RateCurve {
+            border: Some(rejected),
+            half: Some(least),
+            bound_by: Some(RateBound::Latency),
+            shape: Some(CurveShape::Slope),
+        }),
     };
     let pace = |asked, offered, achieved| {
         Some(Pace {
@@ -737,7 +757,13 @@ pub fn count_devices(tables: &mut Tables) {
 pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
     let parity = Parity {
         reference: "cpu 0.1.0 on cpu:0 in fp32".to_owned(),
-        tolerance: Tolerance { absolute: 0.01, relative: 0.02, cosine: 0.999 },
+        tolerance: Tolerance {
+            absolute: 0.0,
+            of_scale: 0.01,
+            relative: 0.02,
+            cosine: 0.999,
+            top1: 0.95,
+        },
         batches: 4,
         outputs: vec![OutputParity {
             name: "logits".to_owned(),
@@ -745,8 +771,11 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
             beyond: 0,
             max_absolute_error: Some(0.0034),
             max_relative_error: Some(0.0056),
+            scale: Some(0.61),
             cosine: Some(0.999_987),
+            correlation: Some(0.999_981),
             top1: Some(0.975),
+            same_class: None,
         }],
     };
     change_report(tables, case_index, |report| {
@@ -796,6 +825,29 @@ pub fn set_value(
         row[7] = value.is_none().then_some("not-measured").into();
         row[8] = value.is_none().then_some("made up to be missing").into();
         row[12] = value.is_none().then(|| metric_gap("made up to be missing")).into();
+    }
+}
+
+/// Sets a metric's value of each process of a case, given by its place in the plan; the value is their mean, with both of
+/// its intervals.
+pub fn set_processes(tables: &mut Tables, case_index: u64, metric: &str, values: &[f64]) {
+    let each: Vec<&[f64]> = values.chunks(1).collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let interval = student_interval(&each, |one| one[0], 0.95);
+    let interval = interval.map(|interval| (interval.low, interval.high)).ok();
+    set_value(tables, case_index, metric, Some(mean), interval);
+    let written: Vec<_> = values.iter().map(f64::to_string).collect();
+    let mut attributes = serde_json::json!({ "process-values": written.join(" ") });
+    if let Ok((low, high)) = prediction_interval(values, 0.95) {
+        attributes["prediction-low"] = low.to_string().into();
+        attributes["prediction-high"] = high.to_string().into();
+    }
+    let id = text(&case_id(case_index));
+    let Some(table) = tables.get_mut("results") else { return };
+    for row in &mut table.rows {
+        if row[0] == id && row[1] == text(metric) {
+            row[9] = text(&attributes.to_string());
+        }
     }
 }
 

@@ -105,6 +105,9 @@ impl Case {
     pub fn method(&self) -> BTreeMap<String, String> {
         let mut method = self.spec().map(|spec| settings(&spec.measure)).unwrap_or_default();
         let Some(report) = self.report() else { return method };
+        if let Some(verdict) = &report.verdict {
+            method.extend(crate::words::rules(verdict));
+        }
         let clock = &report.clock;
         if !clock.source.is_empty() {
             let step = crate::humanise(clock.resolution_ns as f64, "ns");

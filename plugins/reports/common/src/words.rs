@@ -1,8 +1,10 @@
 //! Text for the nouns of a record.
 
 use host_record::{
-    Conditions, DeviceStates, OutputParity, Placement, Quantity, RateSearch, Scheduling, Source,
+    Conditions, DeviceStates, HeldLatency, HeldRate, OutputParity, Placement, Quantity, RateCurve,
+    RateSearch, Scheduling, Source, Verdict,
 };
+use host_statistics::{Interval, student_interval};
 
 use crate::humanise;
 
@@ -32,8 +34,52 @@ pub(crate) fn search(search: &RateSearch) -> String {
     if search.rates.len() > 1 {
         let rates: Vec<_> = search.rates.iter().map(|rate| humanise(rate.get(), "1/s")).collect();
         written.push_str(&format!("; the processes found {}", rates.join(", ")));
+        let each: Vec<[f64; 1]> = search.rates.iter().map(|rate| [rate.get()]).collect();
+        let each: Vec<&[f64]> = each.iter().map(|rate| &rate[..]).collect();
+        if let Ok(Interval { value, low, high }) = student_interval(&each, |rate| rate[0], 0.95) {
+            let [value, low, high] = [value, low, high].map(|rate| humanise(rate, "1/s"));
+            written.push_str(&format!(", in the mean {value} (95 %: {low} to {high})"));
+        }
+    }
+    if let Some(HeldRate { measurements, bound_ns, confidence, of, .. }) = &search.held {
+        let bound = humanise(*bound_ns as f64, "ns");
+        let percent = 100.0 * confidence;
+        let of = match of {
+            HeldLatency::Mean => "the latency",
+            HeldLatency::Next => "that of the next one",
+        };
+        written.push_str(&format!(
+            "; by {measurements} measurements {of} stays below {bound} with {percent:.0} %"
+        ));
+    }
+    if let Some(RateCurve { border, bound_by, shape, .. }) = &search.curve {
+        let parts = [
+            bound_by.map(|by| format!("bound by the {by}")),
+            border.map(|rate| format!("the limit is reached at {}", humanise(rate.get(), "1/s"))),
+            shape.map(|shape| format!("a {shape}")),
+        ];
+        for part in parts.into_iter().flatten() {
+            written.push_str("; ");
+            written.push_str(&part);
+        }
     }
     written
+}
+
+/// Returns what public rules make of a result, and in what the measurement differs from them.
+pub(crate) fn rules(verdict: &Verdict) -> Vec<(String, String)> {
+    let Some(rules) = verdict.rules else { return Vec::new() };
+    let estimate = verdict.early_stopping.and_then(|found| found.estimate_ns);
+    let estimate = estimate.map(|estimate| {
+        (
+            format!("result by {rules}"),
+            format!("{} (early stopping)", humanise(estimate as f64, "ns")),
+        )
+    });
+    let departures: Vec<_> = verdict.departures.iter().map(|one| one.text()).collect();
+    let differs =
+        (!departures.is_empty()).then(|| (format!("differs from {rules}"), departures.join("; ")));
+    estimate.into_iter().chain(differs).collect()
 }
 
 /// Returns the conditions of a case that are not numbers.
@@ -86,18 +132,19 @@ fn slowed(states: &DeviceStates) -> Option<Fact> {
 }
 
 /// The figures of a comparison, as headings of columns.
-pub const PARITY_HEADINGS: [&str; 4] =
-    ["max. absolute error", "max. relative error", "cosine", "top-1 the same"];
+pub const PARITY_HEADINGS: [&str; 5] =
+    ["max. absolute error", "max. relative error", "cosine", "correlation", "top-1 the same"];
 
 /// Returns the figures of an output's comparison, in the order of [`PARITY_HEADINGS`]. A figure that does not apply
 /// is a dash.
 #[must_use]
-pub fn parity_figures(output: &OutputParity) -> [String; 4] {
+pub fn parity_figures(output: &OutputParity) -> [String; 5] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "—".to_owned());
     [
         or_dash(output.max_absolute_error.map(|error| format!("{error:.1e}"))),
         or_dash(output.max_relative_error.map(|error| format!("{error:.1e}"))),
         or_dash(output.cosine.map(|cosine| format!("{cosine:.6}"))),
+        or_dash(output.correlation.map(|correlation| format!("{correlation:.6}"))),
         or_dash(output.top1.map(|share| format!("{:.1} %", 100.0 * share))),
     ]
 }
@@ -165,18 +212,21 @@ mod tests {
 
     #[test]
     fn outputs_are_compared_with_all_figures() {
-        let output = |figures: [Option<f64>; 4]| OutputParity {
+        let output = |figures: [Option<f64>; 5]| OutputParity {
             name: "a".to_owned(),
             values: 40,
             beyond: 0,
             max_absolute_error: figures[0],
             max_relative_error: figures[1],
+            scale: None,
             cosine: figures[2],
-            top1: figures[3],
+            correlation: figures[3],
+            top1: figures[4],
+            same_class: None,
         };
-        let all = output([Some(0.00012), Some(0.0034), Some(0.9999995), Some(0.995)]);
-        assert_eq!(parity_figures(&all), ["1.2e-4", "3.4e-3", "1.000000", "99.5 %"]);
-        let one = output([Some(0.0), None, None, None]);
-        assert_eq!(parity_figures(&one), ["0.0e0", "—", "—", "—"]);
+        let all = output([Some(0.00012), Some(0.0034), Some(0.9999995), Some(0.98), Some(0.995)]);
+        assert_eq!(parity_figures(&all), ["1.2e-4", "3.4e-3", "1.000000", "0.980000", "99.5 %"]);
+        let one = output([Some(0.0), None, None, None, None]);
+        assert_eq!(parity_figures(&one), ["0.0e0", "—", "—", "—", "—"]);
     }
 }

@@ -219,6 +219,11 @@ fn intervals(run: &Run, several: bool) -> String {
     run.confidence().map_or(word.to_owned(), |level| format!("{level} {word}"))
 }
 
+/// Returns whether a value states where another process will lie.
+fn predicted(run: &Run) -> bool {
+    run.cases.iter().flat_map(|case| &case.results).any(|result| result.prediction().is_some())
+}
+
 fn results(run: &Run) -> Option<Markup> {
     if run.cases.is_empty() {
         return Some(html! { p { "The plan has no case." } });
@@ -237,6 +242,9 @@ fn results(run: &Run) -> Option<Markup> {
                 ". "
             }
             "Below a value: its " (intervals(run, false)) ", where the metric states one."
+            @if predicted(run) {
+                " Of several processes, it is that of their mean; where another process will lie, is among all values below."
+            }
         }
         div.scroll tabindex="0" role="group" aria-label="Table of results" {
             table.wide {
@@ -850,6 +858,7 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
     if rows == 0 {
         return None;
     }
+    let predicted = predicted(run);
     Some(html! {
         details {
             summary { "Every metric of every case: " (rows) " rows" }
@@ -858,6 +867,7 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                     thead { tr {
                         th scope="col" { "case" } th scope="col" { "metric" }
                         th.number scope="col" { "value" } th.number scope="col" { "interval" }
+                        @if predicted { th.number scope="col" { "another process" } }
                         th scope="col" { "better" }
                     } }
                     tbody { @for case in &run.cases { @for result in &case.results {
@@ -876,8 +886,13 @@ fn values(run: &Run, labels: &Labels) -> Option<Markup> {
                                             (humanise_interval(&result.metric, *value, interval, &result.unit))
                                         }
                                     }
+                                    @if predicted { td.number {
+                                        @if let Some(interval) = result.prediction() {
+                                            (humanise_interval(&result.metric, *value, interval, &result.unit))
+                                        }
+                                    } }
                                 }
-                                Err(gap) => td.missing colspan="2" {
+                                Err(gap) => td.missing colspan=(if predicted { 3 } else { 2 }) {
                                     (gap.kind()) ": " (excerpt(&gap.to_string(), IN_ROW))
                                 },
                             }

@@ -260,7 +260,7 @@ fn parity(page: &mut Page, run: &Run, labels: &Labels) {
     let mut headings = vec!["case", "output", "compared with"];
     headings.extend(PARITY_HEADINGS);
     headings.push("allowed");
-    let numeric = [false, false, false, true, true, true, true, false];
+    let numeric = [false, false, false, true, true, true, true, true, false];
     let compared =
         run.cases.iter().filter_map(|case| Some((case, case.conditions()?.parity.as_ref()?)));
     let rows: Vec<_> = compared
@@ -509,8 +509,8 @@ mod tests {
         made_up::compare_outputs(&mut tables, 2);
         let text = rendered(&tables);
         assert!(text.contains(
-            "| logits | cpu 0.1.0 on cpu:0 in fp32 | 3.4e-3 | 5.6e-3 | 0.999987 | 97.5 % | 1e-2 + \
-             2e-2 of the value, cosine 0.999 |"
+            "| logits | cpu 0.1.0 on cpu:0 in fp32 | 3.4e-3 | 5.6e-3 | 0.999987 | 0.999981 | 97.5 % | 1e-2 of \
+             the scale + 2e-2 of the value, cosine 0.999, top-1 95 % |"
         ), "{text}");
     }
 

@@ -131,6 +131,28 @@ fn a_run_that_returns_before_its_work_is_done_is_told_and_invalid() {
     assert_eq!(reasons(&report), [InvalidKind::ReturnedEarly]);
 }
 
+/// `run` waits as it should, so only the scenarios that enqueue get latencies without the work.
+#[test]
+fn a_wait_that_returns_before_enqueued_work_is_done_is_told_and_invalid() {
+    let options = [("fault", "lie-together"), ("fault-microseconds", "1000")];
+    for (scenario, is_told) in
+        [(Scenario::MultiStream, true), (Scenario::Offline, true), (Scenario::SingleStream, false)]
+    {
+        let mut case = fault(&options);
+        case.key.scenario = scenario;
+        case.measure.multi_stream_examples = Some(8);
+        case.measure.offline_examples = Some(8);
+        case.measure.minimum_queries = 10;
+        let (report, _) = finish(case);
+        let told = report.warnings.iter().any(|warning| {
+            matches!(warning.doubt, Doubt::ReturnedEarly { call: TimedCall::Synchronise, .. })
+        });
+        assert_eq!(told, is_told, "{scenario}: {:?}", report.warnings);
+        let expected = if is_told { vec![InvalidKind::ReturnedEarly] } else { Vec::new() };
+        assert_eq!(reasons(&report), expected, "{scenario}");
+    }
+}
+
 #[test]
 fn a_backend_that_answers_with_nothing_but_nan_is_invalid_without_labels() {
     let (report, memory) = finish(fault(&[("fault", "nan")]));

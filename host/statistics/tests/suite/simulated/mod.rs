@@ -1,5 +1,6 @@
 //! Tests on made-up samples and series, most of them random from a fixed seed.
 
+mod comparison;
 mod coverage;
 mod samples;
 mod steady_state;
