@@ -271,7 +271,7 @@ fn prepare(
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(Manifest, PreparedRun)> {
-    let Checked { manifest, files, mut backends, guests, runtimes } = checked;
+    let Checked { manifest, mut files, mut backends, guests, runtimes } = checked;
     if options.install {
         install_missing(&mut backends, &runtimes, observer).map_err(|error| match error {
             Error::Runtime(error) if interrupt.is_interrupted() => {
@@ -280,7 +280,8 @@ fn prepare(
             error => error,
         })?;
     }
-    let mut executor = executor(settings, files.local_paths(&backends))?;
+    let mut executor = executor(settings)?;
+    files.complete(&backends, &mut executor, interrupt)?;
     executor.repository = Some(manifest.base.clone());
     let Described { facts, failures } = describe_backends(&backends, &executor, interrupt);
     if interrupt.is_interrupted() {

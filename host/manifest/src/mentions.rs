@@ -75,7 +75,7 @@ pub struct PluginMention {
 }
 
 /// A limit on a metric.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LimitMention {
     /// Full name of the metric.
     pub metric: String,
@@ -83,6 +83,8 @@ pub struct LimitMention {
     pub place: Range<usize>,
     /// The bound's unit, as in [`Limit::unit`](crate::Limit::unit).
     pub unit: Option<&'static str>,
+    /// The bound, in that unit.
+    pub bound: f64,
     /// Place of the bound.
     pub bound_place: Range<usize>,
 }
@@ -228,6 +230,7 @@ fn limit(table: &LimitTable) -> Option<LimitMention> {
         metric: metric.get_ref().0.clone(),
         place: metric.span(),
         unit: bound.get_ref().unit,
+        bound: bound.get_ref().value,
         bound_place: bound.span(),
     })
 }

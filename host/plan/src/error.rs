@@ -1,5 +1,7 @@
 //! Errors of planning.
 
+use host_record::AxisObstacle;
+
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
 
@@ -19,6 +21,25 @@ pub enum PlanError {
         id: String,
         /// Reason why it cannot be used.
         reason: String,
+    },
+    /// The manifest does not fit the axes of a model, or leaves some without a size.
+    #[error("the model `{model}`: {obstacle}")]
+    Axes {
+        /// The model's id.
+        model: String,
+        /// The reason, and what to do.
+        obstacle: Box<AxisObstacle>,
+    },
+    /// An input says how often a loop runs, and nobody has said how often.
+    #[error(
+        "the model `{model}`: `{input}` is how often a loop runs, which the model does not tell; give it a \
+         range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
+    )]
+    TripCount {
+        /// The model's id.
+        model: String,
+        /// The input.
+        input: String,
     },
     /// No cell is left.
     #[error("the matrix is empty: `exclude` removes every cell")]

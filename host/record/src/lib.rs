@@ -23,6 +23,8 @@ mod file;
 mod gap;
 mod key;
 mod load;
+mod model;
+mod model_use;
 mod names;
 mod number;
 mod numbered;
@@ -66,6 +68,11 @@ pub use load::{
     Breach, EarlyStopping, InvalidKind, InvalidReason, Lateness, Pace, Probe, RateSearch,
     RuleDifference, SearchEnd, SteadyClass, Verdict, WarmUpFacts,
 };
+pub use model::{
+    AxesChoice, AxesUse, AxisName, AxisObstacle, AxisPlace, AxisUse, FixedAxis, LegalValues,
+    ModelStructure, OpenAxis, Port, PortAxis, Signature, shown_axes,
+};
+pub use model_use::{InputOrigin, InputUse, ModelUse};
 pub use number::{Rate, Share};
 pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};
 pub use phase::{ErrorCode, Phase};

@@ -53,6 +53,8 @@ names! {
         FellBack = "fell-back",
         /// Some of the model's outputs are NaN.
         NotANumber = "not-a-number",
+        /// An output has one value only, or infinite ones.
+        TrivialOutput = "trivial-output",
         /// The backend wrote to standard output or standard error while it was measured.
         OutputWritten = "output-written",
         /// The backend left processes behind.
@@ -248,6 +250,18 @@ pub enum Doubt {
         nan_values: u64,
         /// Number of all values.
         values: u64,
+    },
+    /// An output has one value only, or infinite ones, so that it says little about the work.
+    TrivialOutput {
+        /// The output's name.
+        output: String,
+        /// Number of all values.
+        values: u64,
+        /// Number of infinite values.
+        infinite_values: u64,
+        /// The value that all have, if they are finite.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        constant: Option<f64>,
     },
     /// The backend wrote output in the part that is timed.
     OutputWritten {
@@ -538,6 +552,7 @@ impl Doubt {
             Self::Impossible { .. } => WarningKind::Impossible,
             Self::FellBack { .. } => WarningKind::FellBack,
             Self::NotANumber { .. } => WarningKind::NotANumber,
+            Self::TrivialOutput { .. } => WarningKind::TrivialOutput,
             Self::OutputWritten { .. } => WarningKind::OutputWritten,
             Self::ProcessesLeft { .. } => WarningKind::ProcessesLeft,
             Self::MachineBusy { .. } => WarningKind::MachineBusy,
@@ -580,6 +595,10 @@ impl Doubt {
             Self::ReturnedEarly { run_ns, output_ns, .. } => missing(run_ns, output_ns),
             Self::FellBack { ref fallback } => fallback.time_ratio(),
             Self::NotANumber { nan_values, values, .. } => nan_values as f64 / values as f64,
+            Self::TrivialOutput { infinite_values, values, constant, .. } => match constant {
+                Some(_) => 1.0,
+                None => infinite_values as f64 / values.max(1) as f64,
+            },
             Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
                 standard_output_bytes as f64 + standard_error_bytes as f64
             }
@@ -805,6 +824,20 @@ impl fmt::Display for Doubt {
             Self::FellBack { fallback } => fallback.fmt(formatter),
             Self::NotANumber { output, nan_values, values } => {
                 write!(formatter, "{nan_values} of {values} values of output `{output}` are NaN")
+            }
+            Self::TrivialOutput { output, values, infinite_values, constant } => {
+                match constant {
+                    Some(value) => {
+                        write!(formatter, "all {values} values of output `{output}` are {value}")?;
+                    }
+                    None => write!(
+                        formatter,
+                        "{infinite_values} of {values} values of output `{output}` are infinite"
+                    )?,
+                }
+                formatter.write_str(
+                    ", which any engine could answer; inputs with other values may tell more",
+                )
             }
             Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
                 let streams = [

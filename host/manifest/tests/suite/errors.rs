@@ -416,6 +416,42 @@ id = "My_Backend"
 }
 
 #[test]
+fn axes_are_symbols_or_have_a_number() {
+    let text = r#"
+schema = 1
+experiment = { name = "test" }
+[[model]]
+id = "m"
+path = "m.onnx"
+[model.axes]
+batch = 3
+sequence = [{ input = "x" }, { input = "x", output = "y", axis = 0 }, { axis = -1, inpt = "x" }]
+sizes = { width = -1 }
+[[backend]]
+id = "cpu"
+"#;
+    assert_snapshot!(errors(text), @"");
+}
+
+#[test]
+fn a_name_with_a_dot_is_quoted() {
+    let text = r#"
+schema = 1
+experiment = { name = "test" }
+[[model]]
+id = "m"
+path = "m.onnx"
+[model.inputs.input.1]
+high = 7
+[model.inputs.past.0.key.dimensions]
+length = 7
+[[backend]]
+id = "cpu"
+"#;
+    assert_snapshot!(errors(text), @"");
+}
+
+#[test]
 fn exclusions_that_match_nothing() {
     let text = with(
         r#"

@@ -612,6 +612,7 @@ fn outputs_come_for_each_example_once() {
     case.inputs = InputSource::Files {
         inputs: BTreeMap::from([("input".into(), named(&images))]),
         labels: Some(named(&labels)),
+        drawn: BTreeMap::new(),
     };
     let (report, memory) = finish(case.clone());
     assert_eq!(report.labels, [3, 1, 4, 1, 5]);
@@ -632,6 +633,7 @@ fn outputs_come_for_each_example_once() {
     case.inputs = InputSource::Files {
         inputs: BTreeMap::from([("input".into(), named(&wrong))]),
         labels: None,
+        drawn: BTreeMap::new(),
     };
     let (failure, ..) = failure(&runner(), case);
     assert_eq!(

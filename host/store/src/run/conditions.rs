@@ -1,6 +1,6 @@
 //! Quantities of a case as columns of metrics, and why one is missing.
 
-use host_record::{CaseRecord, ColumnData, Quantity, Source};
+use host_record::{CaseRecord, ColumnData, Gap, Outcome, Quantity, Source, column};
 
 /// Returns a quantity as a column of one row; `None` if the case has no value.
 pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnData> {
@@ -10,9 +10,20 @@ pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnD
     })
 }
 
+/// Returns why nobody can tell how many samples a query has, if so.
+pub(super) fn no_samples(record: &CaseRecord) -> Option<&Gap> {
+    match &record.outcome {
+        Outcome::Finished(report) => report.conditions.model.as_ref()?.samples.as_ref().err(),
+        Outcome::Failed { .. } | Outcome::Gap { .. } => None,
+    }
+}
+
 /// Returns why columns are missing, if known: `missing.NAME`, and the reason.
 pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(String, String)> {
-    let reason = |name: &str| Quantity::named(name)?.of(record)?.err();
+    let reason = |name: &str| match name {
+        column::ITEMS => no_samples(record).cloned(),
+        _ => Quantity::named(name)?.of(record)?.err(),
+    };
     names
         .iter()
         .map(AsRef::as_ref)
