@@ -347,11 +347,11 @@ mod tests {
     fn names_that_the_model_lacks_are_refused() {
         let model = || Model::new(&[("x", &["batch", "w", "3"])], &[("y", &["batch"])]);
         insta::assert_snapshot!(model().sized("h", 1).refusal(1, None), @"the model's inputs have no axis `h`; they have [batch], [w]");
-        insta::assert_snapshot!(model().dimension("x", "2", 1).refusal(1, None), @"`x` has no dynamic axis `2` to name: it is [batch, w, 3]");
+        insta::assert_snapshot!(model().dimension("x", "2", 1).refusal(1, None), @"`x` has no dynamic axis `2`: it is [batch, w, 3]");
         insta::assert_snapshot!(model().dimension("z", "w", 1).refusal(1, None), @"the model has no input `z`; it has `x`");
-        insta::assert_snapshot!(model().batch(&[input("x", 3)]).refusal(1, None), @"`x` has no dynamic axis `3` to name: it is [batch, w, 3]");
+        insta::assert_snapshot!(model().batch(&[input("x", 3)]).refusal(1, None), @"`x` has no dynamic axis `3`: it is [batch, w, 3]");
         let output = AxisName::Output { output: "y".into(), axis: 1 };
-        insta::assert_snapshot!(model().batch(&[output]).refusal(1, None), @"`y` has no dynamic axis `1` to name: it is [batch]");
+        insta::assert_snapshot!(model().batch(&[output]).refusal(1, None), @"`y` has no dynamic axis `1`: it is [batch]");
     }
 
     #[test]

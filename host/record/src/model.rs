@@ -422,7 +422,7 @@ impl fmt::Display for AxisObstacle {
             },
             Self::NoSuchAxis { port: Some(port), axis, found } => write!(
                 formatter,
-                "`{port}` has no dynamic axis `{axis}` to name: it is {}",
+                "`{port}` has no dynamic axis `{axis}`: it is {}",
                 shown_axes(found)
             ),
             Self::NoSuchAxis { port: None, axis, found } => {

@@ -1200,6 +1200,16 @@ mod tests {
                 "1 of 2 values of output `y` are NaN",
             ),
             (
+                Doubt::TrivialOutput {
+                    output: "y".into(),
+                    values: 8,
+                    infinite_values: 0,
+                    constant: Some(0.5),
+                },
+                "all 8 values of output `y` are 0.5, which any engine could answer; inputs with other values may \
+                 tell more",
+            ),
+            (
                 Doubt::OutputWritten { standard_output_bytes: 52_000, standard_error_bytes: 7 },
                 "the backend wrote 50.8 KiB to standard output and 7 B to standard error while it was measured, and \
                  latencies include that; switch its messages off",

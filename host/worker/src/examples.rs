@@ -513,7 +513,7 @@ mod tests {
         let good = write("good.npy", "|u1", "(3, 2)", &[0; 6]);
         let model = images();
         insta::assert_snapshot!(refusal(&files(1, &[("picture", good.clone())], None), &model), @"input: the model has no input `picture`; it has `image`");
-        insta::assert_snapshot!(refusal(&files(1, &[], None), &model), @"input: the model's input `image` has no file; give it one");
+        insta::assert_snapshot!(refusal(&files(1, &[], None), &model), @"input: the model's input `image` has no file; give it one under `data`, or an entry under `inputs` to draw it");
         let floats = write("floats.npy", "<f4", "(1, 2)", &[0; 8]);
         insta::assert_snapshot!(refusal(&files(1, &[("image", floats)], None), &model), @r#"input: `image` from floats.npy: the model wants uint8, the file has float32; save `array.astype("uint8")`"#);
         let wide = write("wide.npy", "|u1", "(2, 3)", &[0; 6]);
@@ -527,7 +527,7 @@ mod tests {
         let fixed = vec![Dimension::Fixed(1), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"input: `image` from good.npy: the model's first axis is fixed at 1, the case wants a batch of 8; export the model with a dynamic batch axis, or leave this batch size out");
+        insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"the model's batch axis cannot be 8: axis 0 of `image` is fixed at 1; export the model with a dynamic batch axis, or leave this batch size out");
 
         let mut two = images();
         let other = tensor("other", DataType::F32, Vec::new());
@@ -560,16 +560,14 @@ mod tests {
         case.0.inputs = drawn(2, &[("ids", width("2"))]).0.inputs;
         assert!(examples_of(&case, &tokens()).is_ok(), "an axis by its number");
         case.0.inputs = drawn(2, &[("ids", width("height"))]).0.inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: there is no axis `height` to give a size to in [batch, sequence, width]");
+        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids` has no dynamic axis `height`: it is [batch, sequence, width]");
         case.0.inputs = drawn(2, &[]).0.inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: axis 2 (`width`) of [batch, sequence, width] has no fixed size; give it one under `dimensions`");
-        case.0.inputs = drawn(2, &[("mask", width("0")), ("ids", width("2"))]).0.inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `mask`: there is no axis `0` to give a size to in [?, seq_len]");
+        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: axis 2 (`width`) of `ids` has no size; give it one in the `[[model]]` with `axes.sizes = { width = … }`");
 
         let fixed = vec![Dimension::Fixed(4), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @"input: the model's first axis is fixed at 4, the case wants a batch of 2; export the model with a dynamic batch axis, or leave this batch size out");
+        insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @r#"the model has no batch axis for a batch of 2: axis 0 of `image` is fixed at 4; if that axis counts examples, write `axes.batch = { input = "image", axis = 0 }` in the `[[model]]`, otherwise use batch 1"#);
         let mut declared = drawn(4, &[]);
         declared.0.axes.batch = Some(vec![AxisName::Input { input: "image".into(), axis: 0 }]);
         assert!(examples_of(&declared, &fixed).is_ok(), "the batch that it is fixed at");
@@ -577,7 +575,7 @@ mod tests {
         let unknown =
             TensorInfo { dtype: None, dimensions: None, ..tensor("x", DataType::F32, Vec::new()) };
         let unknown = ModelInfo { inputs: vec![unknown], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"input: `x`: the model does not say which shape it has, so it cannot be drawn; give it a file");
+        insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"input: the model does not say which shape `x` has, so it cannot be drawn; give it a file under `data`");
     }
 
     #[test]
@@ -636,12 +634,18 @@ mod tests {
             ("position_ids".to_owned(), LegalValues::Positions { entries: None }),
             ("rounds".to_owned(), LegalValues::TripCount),
         ]);
-        insta::assert_snapshot!(refusal(&case, &model), @"");
+        insta::assert_snapshot!(refusal(&case, &model), @r#"input: `rounds` is how often a loop runs, which the model does not tell; give it a range in the `[[model]]`, such as `inputs."rounds" = { low = 10, high = 10 }`"#);
         let range = SyntheticInput { dimensions: BTreeMap::new(), low: Some(3.0), high: Some(3.0) };
         case.0.inputs = drawn(2, &[("rounds", range)]).0.inputs;
         let mut examples = examples_of(&case, &model).expect("they can be drawn");
         let told: Vec<_> = examples.uses().iter().map(ToString::to_string).collect();
-        insta::assert_snapshot!(told.join("\n"), @"");
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        `ids` int64 [2, 4]: drawn from 0 to 30521 (Gather)
+        `mask` int64 [2, 4]: ones (mask)
+        `position_ids` int64 [2, 4]: 0, 1, 2, … (positions)
+        `rounds` int64 [2, 4]: drawn from 3 to 3 (manifest)
+        `other` int64 [2, 4]: drawn from 0 to 1 (default)
+        "#);
         let batch = examples.batch(0).expect("a batch");
         let numbers = |input: usize| -> Vec<i64> {
             batch[input].bytes.as_chunks().0.iter().map(|one| i64::from_le_bytes(*one)).collect()
@@ -661,7 +665,7 @@ mod tests {
         };
         let failure = examples_of(&drawn(1, &[]), &text).expect_err("texts");
         assert!(matches!(failure, Failure::Gap { .. }), "{failure:?}");
-        insta::assert_snapshot!(failure, @"");
+        insta::assert_snapshot!(failure, @"the model's input `text` is a string, which can neither be drawn nor read from a file");
     }
 
     #[test]

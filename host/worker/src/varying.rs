@@ -5,7 +5,9 @@ use host_record::{Failure, Precision, Tolerance};
 use plugin_api::client::TensorData;
 
 use crate::outputs::to_f32;
-use crate::reference::Outputs;
+
+/// Outputs of one batch, by name.
+type Outputs = Vec<(String, TensorData)>;
 
 /// Compares two runs with the same inputs.
 ///

@@ -31,6 +31,7 @@ const WARNINGS: &str = r#"
 {"kind":"impossible","gap":{"kind":"not-measured","cause":"thread-panicked"}}
 {"kind":"fell-back","fallback":{"requested":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
 {"kind":"not-a-number","output":"y","nan-values":1,"values":2}
+{"kind":"trivial-output","output":"y","values":8,"infinite-values":0,"constant":0.5}
 {"kind":"output-written","standard-output-bytes":52000,"standard-error-bytes":7}
 {"kind":"processes-left","processes":3,"running":2}
 {"kind":"machine-busy","processors":4,"other-processors":2.0}

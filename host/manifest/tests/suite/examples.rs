@@ -280,8 +280,8 @@ sizes = { past = 0 }
 id = "cpu"
 "#;
     let model = parse(text).unwrap().models.remove(0);
-    insta::assert_snapshot!(serde_json::to_string(&model.axes).unwrap(), @"");
-    insta::assert_snapshot!(serde_json::to_string(&model.inputs).unwrap(), @"");
+    insta::assert_snapshot!(serde_json::to_string(&model.axes).unwrap(), @r#"{"batch":["n",{"input":"x","axis":1},{"output":"y","axis":0}],"sequence":[],"sizes":{"past":0}}"#);
+    insta::assert_snapshot!(serde_json::to_string(&model.inputs).unwrap(), @r#"{"files":{"inputs":{"x":"x.npy"},"labels":null,"drawn":{"y":{"dimensions":{"w":3},"low":null,"high":7.0},"z":{"dimensions":{},"low":null,"high":null}}}}"#);
     let drawn = model.inputs.drawn();
     assert_eq!((drawn["y"].range(), drawn["z"].range()), (Some((0.0, 7.0)), None));
 }

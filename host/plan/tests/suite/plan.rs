@@ -153,9 +153,17 @@ const ON_B: &str = "model = \"b\"\nbackend = \"cpu\"\n";
 fn a_cell_that_the_models_axes_cannot_have_is_a_gap() {
     let matrix = format!("{ON_B}batch = [1, 8]\nsequence-length = [16, 512]");
     let fixed = plan(&matrix, with_axes(&["batch", "512"])).unwrap();
-    assert_snapshot!(show(&fixed), @"");
+    assert_snapshot!(show(&fixed), @r#"
+    0 b · cpu · cpu:0 · fp32 · batch 1 · sequence 16 · single-stream [unsupported: the model has no sequence axis that could be 16 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    1 b · cpu · cpu:0 · fp32 · batch 1 · sequence 512 · single-stream [unsupported: the model has no sequence axis that could be 512 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    2 b · cpu · cpu:0 · fp32 · batch 8 · sequence 16 · single-stream [unsupported: the model has no sequence axis that could be 16 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    3 b · cpu · cpu:0 · fp32 · batch 8 · sequence 512 · single-stream [unsupported: the model has no sequence axis that could be 512 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    "#);
     let one = plan(&format!("{ON_B}batch = [1, 8]"), with_axes(&["1", "3"])).unwrap();
-    assert_snapshot!(show(&one), @"");
+    assert_snapshot!(show(&one), @r#"
+    0 b · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    1 b · cpu · cpu:0 · fp32 · batch 8 · single-stream [unsupported: the model's batch axis cannot be 8: axis 0 of `x` is fixed at 1; export the model with a dynamic batch axis, or leave this batch size out]
+    "#);
     let named = plan(&matrix, with_axes(&["batch", "seq"])).unwrap();
     assert_eq!(named.count(), Count { cases: 4, gaps: 0 });
     let told: Vec<_> = named
@@ -168,12 +176,12 @@ fn a_cell_that_the_models_axes_cannot_have_is_a_gap() {
 #[test]
 fn a_manifest_that_does_not_fit_the_model_is_an_error() {
     let open = plan(ON_B, with_axes(&["batch", "height", "width"])).unwrap_err();
-    assert_snapshot!(open, @"");
+    assert_snapshot!(open, @"the model `b`: axis 1 (`height`) of `x` and axis 2 (`width`) of `x` have no size; give them sizes in the `[[model]]` with `axes.sizes = { height = …, width = … }`");
     let mut rounds = with_axes(&["batch"]);
     for structure in rounds.structures.values_mut() {
         structure.values.insert("x".into(), LegalValues::TripCount);
     }
-    assert_snapshot!(plan(ON_B, rounds).unwrap_err(), @"");
+    assert_snapshot!(plan(ON_B, rounds).unwrap_err(), @r#"the model `b`: `x` is how often a loop runs, which the model does not tell; give it a range in the `[[model]]`, such as `inputs."x" = { low = 10, high = 10 }`"#);
 }
 
 #[test]

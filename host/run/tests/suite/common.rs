@@ -120,7 +120,7 @@ impl Runner {
         }
     }
 
-    fn executor(&self) -> LocalExecutor {
+    pub(crate) fn executor(&self) -> LocalExecutor {
         let mut executor = LocalExecutor::new(&self.worker, Arc::new(self.clone()));
         executor.references.clone_from(&self.references);
         executor.describe_timeout = self.describe_timeout.unwrap_or(executor.describe_timeout);
