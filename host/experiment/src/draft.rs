@@ -349,15 +349,18 @@ fn files(
 /// Converts a planning error to one with a position in the manifest.
 fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
-        PlanError::Empty => (&mentions.exclude, "leaves nothing"),
-        PlanError::NoReference { .. } => (&mentions.reference, "cannot be used"),
-        _ => (&mentions.matrix, "cannot be planned"),
+        PlanError::Empty => (mentions.exclude.clone(), "leaves nothing"),
+        PlanError::NoReference { .. } => (mentions.reference.clone(), "cannot be used"),
+        PlanError::Axes { model, .. } | PlanError::TripCount { model, .. } => {
+            (mentions.models.get(model).cloned(), "does not fit its file")
+        }
+        _ => (mentions.matrix.clone(), "cannot be planned"),
     };
     ManifestError {
         message: error.to_string(),
-        span: place.clone().unwrap_or(0..0),
+        span: place.unwrap_or(0..0),
         label: label.into(),
-        hint: None,
+        hint: error.hint(),
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Mentions {
     pub plugin_folders: Vec<PathBuf>,
     /// Model and data files.
     pub files: Vec<FileMention>,
+    /// Place of each model's id.
+    pub models: BTreeMap<String, Range<usize>>,
     /// Backends.
     pub backends: Vec<PluginMention>,
     /// Metrics, those included that stand in for an absent list.
@@ -106,6 +108,10 @@ impl Mentions {
         Self {
             plugin_folders: items(folders).cloned().collect(),
             files: tables(&manifest.model).flat_map(files).collect(),
+            models: tables(&manifest.model)
+                .filter_map(|model| model.id.as_ref())
+                .map(|id| (id.get_ref().0.clone(), id.span()))
+                .collect(),
             backends: tables(&manifest.backend).filter_map(backend).collect(),
             metrics: plugins(&manifest.metric, default_metrics),
             reports: plugins(&manifest.report, default_reports),

@@ -23,17 +23,16 @@ pub enum PlanError {
         reason: String,
     },
     /// The manifest does not fit the axes of a model, or leaves some without a size.
-    #[error("the model `{model}`: {obstacle}")]
+    #[error("the model `{model}`: {}", obstacle.reason())]
     Axes {
         /// The model's id.
         model: String,
-        /// The reason, and what to do.
+        /// The reason.
         obstacle: Box<AxisObstacle>,
     },
     /// An input says how often a loop runs, and nobody has said how often.
     #[error(
-        "the model `{model}`: `{input}` is how often a loop runs, which the model does not tell; give it a \
-         range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
+        "the model `{model}`: `{input}` is how often a loop runs, which the model does not tell"
     )]
     TripCount {
         /// The model's id.
@@ -52,4 +51,18 @@ pub enum PlanError {
         /// Number of cells before exclusions.
         cells: u128,
     },
+}
+
+impl PlanError {
+    /// Returns what to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Axes { obstacle, .. } => obstacle.hint(),
+            Self::TripCount { input, .. } => Some(format!(
+                "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
+            )),
+            _ => None,
+        }
+    }
 }

@@ -350,99 +350,116 @@ fn closing(axes: &[OpenAxis]) -> String {
     list(&lines, "and")
 }
 
-impl fmt::Display for AxisObstacle {
-    /// Writes the reason, and what to do about it.
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl AxisObstacle {
+    /// Returns what to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NoBatchAxis { fixed_first: Some(FixedAxis { input, axis, .. }), .. } => format!(
+                "if that axis counts examples, write `axes.batch = {{ input = \"{input}\", axis = {axis} }}` \
+                 in the `[[model]]`, otherwise use batch 1"
+            ),
+            Self::NoBatchAxis { fixed_first: None, .. } => {
+                "name the axis that counts examples with `axes.batch` in the `[[model]]`, or use batch 1"
+                    .into()
+            }
+            Self::FixedBatch { .. } => {
+                "export the model with a dynamic batch axis, or leave this batch size out".into()
+            }
+            Self::NoSequenceAxis { sized, .. } if sized.is_empty() => {
+                "name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix"
+                    .into()
+            }
+            Self::NoSequenceAxis { .. } => {
+                "remove that, or leave the length out of the matrix".into()
+            }
+            Self::Open { axes } => {
+                let them = if axes.len() == 1 { "it one" } else { "them sizes" };
+                format!("give {them} in the `[[model]]` with {}", closing(axes))
+            }
+            Self::Undeclared { .. } => "give it a file under `data`".into(),
+            Self::FixedSequence { .. }
+            | Self::TwoSizes { .. }
+            | Self::NoSize { .. }
+            | Self::NoSuchPort { .. }
+            | Self::NoSuchAxis { .. } => return None,
+        })
+    }
+
+    /// Returns the reason.
+    #[must_use]
+    pub fn reason(&self) -> String {
         match self {
             Self::NoBatchAxis { batch, fixed_first } => {
-                write!(formatter, "the model has no batch axis for a batch of {batch}")?;
-                match fixed_first {
-                    Some(fixed @ FixedAxis { input, axis, .. }) => write!(
-                        formatter,
-                        ": {fixed}; if that axis counts examples, write `axes.batch = {{ input = \
-                         \"{input}\", axis = {axis} }}` in the `[[model]]`, otherwise use batch 1"
-                    ),
-                    None => formatter.write_str(
-                        "; name the axis that counts examples with `axes.batch` in the `[[model]]`, or \
-                         use batch 1",
-                    ),
-                }
+                let fixed =
+                    fixed_first.as_ref().map_or(String::new(), |fixed| format!(": {fixed}"));
+                format!("the model has no batch axis for a batch of {batch}{fixed}")
             }
-            Self::FixedBatch { fixed, batch } => write!(
-                formatter,
-                "the model's batch axis cannot be {batch}: {fixed}; export the model with a dynamic \
-                 batch axis, or leave this batch size out"
-            ),
-            Self::NoSequenceAxis { length, sized } if sized.is_empty() => write!(
-                formatter,
-                "the model has no sequence axis that could be {length} long; name it with \
-                 `axes.sequence` in the `[[model]]`, or leave the length out of the matrix"
-            ),
+            Self::FixedBatch { fixed, batch } => {
+                format!("the model's batch axis cannot be {batch}: {fixed}")
+            }
+            Self::NoSequenceAxis { length, sized } if sized.is_empty() => {
+                format!("the model has no sequence axis that could be {length} long")
+            }
             Self::NoSequenceAxis { length, sized } => {
                 let axes: Vec<_> = sized.iter().map(ToString::to_string).collect();
-                write!(
-                    formatter,
-                    "no sequence axis is left that could be {length} long: the manifest gives \
-                     {} another size; remove that, or leave the length out of the matrix",
+                format!(
+                    "no sequence axis is left that could be {length} long: the manifest gives {} another size",
                     list(&axes, "and")
                 )
             }
             Self::FixedSequence { fixed, length } => {
-                write!(formatter, "the model's sequence axis cannot be {length} long: {fixed}")
+                format!("the model's sequence axis cannot be {length} long: {fixed}")
             }
             Self::Open { axes } => {
                 let names: Vec<_> = axes.iter().map(ToString::to_string).collect();
-                let (have, them) =
-                    if axes.len() == 1 { ("has", "it one") } else { ("have", "them sizes") };
-                write!(
-                    formatter,
-                    "{} {have} no size; give {them} in the `[[model]]` with {}",
-                    list(&names, "and"),
-                    closing(axes)
-                )
+                let have = if axes.len() == 1 { "has" } else { "have" };
+                format!("{} {have} no size", list(&names, "and"))
             }
             Self::TwoSizes { symbol, one, other } => {
-                write!(
-                    formatter,
-                    "axes called `{symbol}` have one size, and it is both {one} and {other}"
-                )
+                format!("axes called `{symbol}` have one size, and it is both {one} and {other}")
             }
             Self::NoSize { axis, symbols } => {
                 let sizes: Vec<_> =
                     symbols.iter().map(|(name, size)| format!("{name} = {size}")).collect();
-                write!(formatter, "{axis} has no possible size with {}", list(&sizes, "and"))
+                format!("{axis} has no possible size with {}", list(&sizes, "and"))
             }
             Self::NoSuchPort { name, found } => match found.is_empty() {
-                true => write!(formatter, "the model has no input `{name}`; it has none"),
-                false => write!(
-                    formatter,
-                    "the model has no input `{name}`; it has `{}`",
-                    found.join("`, `")
-                ),
-            },
-            Self::NoSuchAxis { port: Some(port), axis, found } => write!(
-                formatter,
-                "`{port}` has no dynamic axis `{axis}`: it is {}",
-                shown_axes(found)
-            ),
-            Self::NoSuchAxis { port: None, axis, found } => {
-                write!(formatter, "the model's inputs have no axis `{axis}`")?;
-                match found.is_empty() {
-                    true => formatter.write_str("; all their axes are fixed"),
-                    false => {
-                        let found: Vec<_> = found
-                            .iter()
-                            .map(|axis| shown_axes(std::slice::from_ref(axis)))
-                            .collect();
-                        write!(formatter, "; they have {}", found.join(", "))
-                    }
+                true => format!("the model has no input `{name}`; it has none"),
+                false => {
+                    format!("the model has no input `{name}`; it has `{}`", found.join("`, `"))
                 }
+            },
+            Self::NoSuchAxis { port: Some(port), axis, found } => {
+                format!("`{port}` has no dynamic axis `{axis}`: it is {}", shown_axes(found))
             }
-            Self::Undeclared { input } => write!(
-                formatter,
-                "the model does not say which shape `{input}` has, so it cannot be drawn; give it a file \
-                 under `data`"
-            ),
+            Self::NoSuchAxis { port: None, axis, found } => match found.is_empty() {
+                true => {
+                    format!("the model's inputs have no axis `{axis}`; all their axes are fixed")
+                }
+                false => {
+                    let shown = |axis| shown_axes(std::slice::from_ref(axis));
+                    let found: Vec<_> = found.iter().map(shown).collect();
+                    format!(
+                        "the model's inputs have no axis `{axis}`; they have {}",
+                        found.join(", ")
+                    )
+                }
+            },
+            Self::Undeclared { input } => {
+                format!("the model does not say which shape `{input}` has, so it cannot be drawn")
+            }
+        }
+    }
+}
+
+impl fmt::Display for AxisObstacle {
+    /// Writes the reason, and what to do about it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.reason())?;
+        match self.hint() {
+            Some(hint) => write!(formatter, "; {hint}"),
+            None => Ok(()),
         }
     }
 }

@@ -70,3 +70,29 @@ pub(crate) fn signature(info: &ModelInfo) -> Signature {
         outputs: info.outputs.iter().map(port).collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_file_tells_depends_on_its_format() {
+        let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests/data/digits.onnx");
+        let found = structure(digits.as_ref()).expect("a model");
+        let signature = found.signature.expect("its inputs");
+        assert_eq!((signature.inputs.len(), found.weights), (1, Vec::new()));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "<net ").expect("the folder is writable");
+            path
+        };
+        path("m.bin");
+        let found = structure(&path("m.xml")).expect("a graph");
+        assert_eq!((found.signature, found.weights), (None, vec!["m.bin".to_owned()]));
+        assert_eq!(structure(&path("other.xml")).expect("a graph"), ModelStructure::default());
+        assert_eq!(structure(&path("m.pt")).expect("any file"), ModelStructure::default());
+        let failure = structure(&path("m.onnx")).expect_err("no model");
+        assert!(failure.to_string().contains("is not an ONNX model"), "{failure}");
+    }
+}

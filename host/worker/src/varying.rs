@@ -26,7 +26,9 @@ pub(crate) fn check(
         let differs = |(one, other): &(&f32, &f32)| {
             let (one, other) = (f64::from(**one), f64::from(**other));
             let same = one == other || (one.is_nan() && other.is_nan());
-            !same && !((one - other).abs() <= tolerance.absolute + tolerance.relative * one.abs())
+            let error = (one - other).abs();
+            let allowed = tolerance.absolute + tolerance.relative * one.abs();
+            !same && (error.is_nan() || error > allowed)
         };
         let differing = one.iter().zip(&other).filter(differs).count() as u64;
         if differing > 0 || !same_shape {

@@ -116,6 +116,8 @@ fn all_open_axes_are_told_before_anything_is_measured() {
     );
     manifest(&place, "", "");
     let told = place.run(&["run", "it.toml"]).expect(3).stderr;
+    assert!(told.contains("it.toml:4:6") && told.contains("does not fit its file"), "{told}");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(told.contains("axes.sizes = { height = …, width = … }"), "{told}");
     assert!(!place.path().join("results").exists(), "nothing was begun");
     manifest(&place, "axes.sizes = { height = 4, width = 6 }", "");

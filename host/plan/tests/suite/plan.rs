@@ -176,12 +176,15 @@ fn a_cell_that_the_models_axes_cannot_have_is_a_gap() {
 #[test]
 fn a_manifest_that_does_not_fit_the_model_is_an_error() {
     let open = plan(ON_B, with_axes(&["batch", "height", "width"])).unwrap_err();
-    assert_snapshot!(open, @"the model `b`: axis 1 (`height`) of `x` and axis 2 (`width`) of `x` have no size; give them sizes in the `[[model]]` with `axes.sizes = { height = …, width = … }`");
+    assert_snapshot!(open, @"the model `b`: axis 1 (`height`) of `x` and axis 2 (`width`) of `x` have no size");
+    assert_snapshot!(open.hint().unwrap(), @"give them sizes in the `[[model]]` with `axes.sizes = { height = …, width = … }`");
     let mut rounds = with_axes(&["batch"]);
     for structure in rounds.structures.values_mut() {
         structure.values.insert("x".into(), LegalValues::TripCount);
     }
-    assert_snapshot!(plan(ON_B, rounds).unwrap_err(), @r#"the model `b`: `x` is how often a loop runs, which the model does not tell; give it a range in the `[[model]]`, such as `inputs."x" = { low = 10, high = 10 }`"#);
+    let asked = plan(ON_B, rounds).unwrap_err();
+    assert_snapshot!(asked, @"the model `b`: `x` is how often a loop runs, which the model does not tell");
+    assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 10, high = 10 }`"#);
 }
 
 #[test]

@@ -290,6 +290,17 @@ mod tests {
     }
 
     #[test]
+    fn queries_have_a_rate_where_samples_cannot_be_counted() {
+        let alone = compute(&[(LATENCY, vec![1_000_000, 3_000_000])]).unwrap();
+        assert!(alone[0].value.is_err(), "{alone:?}");
+        assert_eq!(alone[1].value, Ok(500.0));
+        // Two clients, each with a query in a millisecond.
+        let clients = compute(&[(LATENCY, vec![1_000_000; 2]), (LANE, vec![0, 1])]).unwrap();
+        assert!(clients[0].value.is_err(), "{clients:?}");
+        assert_eq!(clients[1].value, Ok(2000.0));
+    }
+
+    #[test]
     fn sums_do_not_overflow() {
         let found = compute(&[(LATENCY, vec![u64::MAX; 4]), (ITEMS, vec![u64::MAX; 4])]).unwrap();
         assert_eq!(found[0].value, Ok(1e9));
