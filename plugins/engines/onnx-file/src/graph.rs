@@ -61,6 +61,9 @@ const CARRIERS: &[&str] = &[
     "Unsqueeze",
 ];
 
+/// Subgraphs within subgraphs that values are followed through.
+const DEEPEST: usize = 16;
+
 /// Operators whose output has the shape of their first input, which may be a table.
 const SAME_SHAPE: &[&str] = &["Cast", "DequantizeLinear", "Identity"];
 
@@ -115,8 +118,9 @@ impl OnnxFile {
     /// Returns the names of all values that are those of an input.
     fn carried<'a>(&'a self, input: &'a str) -> BTreeSet<&'a str> {
         let mut carried = BTreeSet::from([input]);
-        // Nodes come in the order in which they are computed; those of a subgraph come before the node around it.
-        loop {
+        // Nodes come in the order in which they are computed, except those of a subgraph, which come before the node
+        // around it.
+        for _ in 0..DEEPEST {
             let before = carried.len();
             for node in self.nodes.iter().filter(|node| CARRIERS.contains(&node.operator.as_str()))
             {
@@ -125,9 +129,10 @@ impl OnnxFile {
                 }
             }
             if carried.len() == before {
-                return carried;
+                break;
             }
         }
+        carried
     }
 
     /// Returns the number of entries of the table that a node looks up in, if it consists of weights.
