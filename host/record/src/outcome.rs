@@ -131,7 +131,7 @@ pub enum Failure {
     #[error("{gap}")]
     Gap {
         /// The gap.
-        gap: Gap,
+        gap: Box<Gap>,
     },
     /// An input is missing, unreadable or does not fit the model.
     #[error("input: {detail}")]

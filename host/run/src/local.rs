@@ -270,7 +270,7 @@ fn outcome_of(failure: Failure, missing: Option<&Gap>) -> Outcome {
             let cause = Unsupported::Backend { phase, call, backend_message: message };
             Outcome::Gap { gap: Gap::Unsupported(cause) }
         }
-        Failure::Gap { gap } => Outcome::Gap { gap },
+        Failure::Gap { gap } => Outcome::Gap { gap: *gap },
         failure => Outcome::Failed { failure },
     }
 }

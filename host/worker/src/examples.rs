@@ -63,10 +63,14 @@ enum Source {
     Drawn(InputOrigin),
 }
 
+fn gap(cause: Unsupported) -> Failure {
+    Failure::Gap { gap: Box::new(cause.into()) }
+}
+
 /// Converts an obstacle: the model cannot do the case, or the manifest does not fit the model.
 fn obstacle(obstacle: AxisObstacle) -> Failure {
     match obstacle.is_gap() {
-        true => Failure::Gap { gap: Unsupported::Axes { obstacle }.into() },
+        true => gap(Unsupported::Axes { obstacle }),
         false => input(obstacle.to_string()),
     }
 }
@@ -89,7 +93,7 @@ impl Examples {
                 _ => continue,
             };
             let cause = Unsupported::InputKind { input: name.clone(), value_kind: other };
-            return Err(Failure::Gap { gap: cause.into() });
+            return Err(gap(cause));
         }
         check_names(case.inputs.drawn().keys(), model)?;
         let (signature, dimensions) = (inspect::signature(model), case.inputs.dimensions());
