@@ -13,7 +13,7 @@ use crate::identity::drawn_values;
 /// Batch and length of a cell.
 pub(crate) type Extent = (u32, Option<u32>);
 
-/// What the axes of each model mean, and the cells that they rule out.
+/// Meaning of the axes of each model, and the cells that they rule out.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Obstacles {
     /// By the model's position.

@@ -35,7 +35,7 @@ pub enum LegalValues {
     Ones,
     /// Places in a sequence: 0, 1, 2, … along the last axis.
     Positions {
-        /// Entries of the table of positions; `None` if there is no such table.
+        /// Entries of the table of positions, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         entries: Option<u64>,
     },

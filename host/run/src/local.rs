@@ -101,8 +101,8 @@ impl LocalExecutor {
         Err(Box::new(DescribeError { failure, standard_error }))
     }
 
-    /// Reads the structure of a model's file in a worker, because a file of somebody else's is no business of
-    /// this process.
+    /// Reads the structure of a model's file in a worker: the file comes from somebody else, and this process
+    /// does not parse it.
     ///
     /// # Errors
     ///

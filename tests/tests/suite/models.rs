@@ -94,7 +94,7 @@ fn a_batch_and_a_length_that_the_model_cannot_have_are_gaps() {
     assert_eq!(axis["places"][0]["size"], 1, "{axis}");
     let text = place.run(&["plan", "it.toml"]).expect(0).stdout;
     assert!(text.contains("m  batch: axis 0 of `x`, fixed at 1; sequence: none"), "{text}");
-    // What the manifest says counts, and is kept.
+    // A declaration counts, and is kept.
     let declared = "axes = { sequence = { input = \"x\", axis = 1 } }";
     manifest(&place, declared, "[matrix]\nsequence-length = [512]\n");
     let _ = place.run(&["run", "it.toml"]).expect(0);

@@ -183,7 +183,7 @@ fn what_cannot_be_written_is_an_error_of_its_own() {
     let place = measured();
     let to = ["results", "export", "--view", "results", "--to", "no/such/folder.csv"];
     let _ = place.run(&to).expect(1);
-    // What is there is not written over unasked.
+    // A file is only replaced on request.
     let taken = place.write("taken.csv", "mine");
     let to = ["results", "export", "--view", "results", "--to", "taken.csv"];
     let refused = place.run(&to).expect(2).stderr;
