@@ -8,6 +8,8 @@ changed. All share one cache of compiled WASM plugins, beside that folder, since
 tests.
 */
 
+pub mod onnx;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -108,7 +110,7 @@ impl Place {
             command.env(name, self.path().join(folder));
         }
         command.env("XDG_CACHE_HOME", built().with_file_name("cache-of-tests"));
-        for name in ["TARE_PLUGINS", "TARE_RESULTS", "LD_LIBRARY_PATH", "RUST_LOG"] {
+        for name in ["COLUMNS", "TARE_PLUGINS", "TARE_RESULTS", "LD_LIBRARY_PATH", "RUST_LOG"] {
             command.env_remove(name);
         }
         command.env("NO_COLOR", "1").env("RUST_BACKTRACE", "0");

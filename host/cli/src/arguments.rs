@@ -462,6 +462,9 @@ pub enum ResultsCommand {
         /// The view to export; docs/reference/views.md lists the columns.
         #[arg(long, default_value = "results", value_name = "VIEW", value_parser = PossibleValuesParser::new(host_store::exported_views()))]
         view: String,
+        /// Replace the file if there is one.
+        #[arg(long)]
+        force: bool,
     },
     /// Recompute metrics of a run from its recorded samples, with the current plugins.
     #[command(after_long_help = RECOMPUTE_HELP)]

@@ -24,6 +24,8 @@ use crate::failure::{Failure, Result};
 use crate::style::Palette;
 use crate::{table, terminal, visible};
 
+/// Width of tables that no screen bounds.
+const UNBOUNDED: usize = u16::MAX as usize;
 /// Width of lines if the terminal's width is unknown.
 const USUAL_WIDTH: usize = 100;
 
@@ -43,6 +45,8 @@ pub(crate) struct Printer {
     out_is_terminal: bool,
     err_is_terminal: bool,
     width: usize,
+    /// Whether a line that is longer than that has no room.
+    is_bounded: bool,
     /// The first error of standard output.
     lost: Arc<OnceLock<io::Error>>,
 }
@@ -57,6 +61,12 @@ pub(crate) fn written(outcome: io::Result<()>) -> Result<()> {
         .because(error)),
         _ => Ok(()),
     }
+}
+
+/// Returns the width that `COLUMNS` asks for.
+fn declared_width() -> Option<usize> {
+    let columns = std::env::var("COLUMNS").ok()?;
+    columns.parse().ok().filter(|columns| *columns > 0)
 }
 
 impl Printer {
@@ -77,7 +87,8 @@ impl Printer {
             err: Palette::new(colored(err)),
             out_is_terminal: out,
             err_is_terminal: err,
-            width: terminal::terminal_width().unwrap_or(USUAL_WIDTH),
+            width: declared_width().or_else(terminal::terminal_width).unwrap_or(USUAL_WIDTH),
+            is_bounded: out || declared_width().is_some(),
             lost: Arc::default(),
         }
     }
@@ -104,6 +115,12 @@ impl Printer {
     /// Returns the number of columns that fit on a line.
     pub(crate) fn width(&self) -> usize {
         self.width
+    }
+
+    /// Returns the number of columns that a table has: as many as it needs, unless it is for a terminal or
+    /// `COLUMNS` says otherwise.
+    pub(crate) fn table_width(&self) -> usize {
+        if self.is_bounded { self.width } else { UNBOUNDED }
     }
 
     /// Styles of standard output.

@@ -108,8 +108,9 @@ impl<'printer> Bar<'printer> {
                 let reason = visible::beginning(&failure.to_string(), REASON);
                 let text = format!("{place}: {reason}");
                 if !self.printer.shows_progress() {
-                    // A log has no bar that counts.
-                    self.line("Failed", &text);
+                    // A log has no bar that counts: each case has a line, and each reason is said once.
+                    let known = !self.reasons.insert(reason);
+                    self.line("Failed", if known { &place } else { &text });
                 } else if self.reasons.len() < FAILURES && self.reasons.insert(reason) {
                     let width = self.printer.width().saturating_sub(STATUS);
                     self.line("Failed", &notes::in_lines(&text, width, "", 2).lines.join("\n"));

@@ -154,6 +154,7 @@ impl Summary {
         if is_verbose {
             text.push('\n');
             text.push_str(&compared(&measured, &common, width, palette));
+            text.push_str(&inputs(&measured, width, palette));
         } else {
             if measured.iter().any(|case| case.parity().is_some()) {
                 let note = "outputs agree with the reference's; --verbose shows by how much";
@@ -515,6 +516,7 @@ fn document(case: &Case) -> Value {
         "searched-rate": searched_rate(&case.record),
         "warnings": case.warnings(),
         "parity": case.parity(),
+        "model": case.model(),
         "metrics": case.metrics.iter().map(metric).collect::<serde_json::Map<_, _>>(),
         "metric-errors": case.errors.iter().map(|(plugin, error)| json!({
             "plugin": plugin, "error": error,
@@ -534,6 +536,31 @@ fn searched_rate(record: &CaseRecord) -> Value {
         "prediction": prediction_interval(&rates, CONFIDENCE).ok(),
         "processes": rates.len(),
     })
+}
+
+/// Returns shape and origin of the inputs of all cases, each once.
+fn inputs(cases: &[&Case], width: usize, palette: Palette) -> String {
+    let mut said: Vec<(&str, String)> = Vec::new();
+    for case in cases {
+        for input in case.model().iter().flat_map(|model| &model.inputs) {
+            let one = (&*case.record.key.model, input.to_string());
+            if !said.contains(&one) {
+                said.push(one);
+            }
+        }
+    }
+    if said.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("{}\n", palette.heading("Inputs"));
+    for (model, input) in said {
+        let line = visible::line(&format!("{model} {input}")).into_owned();
+        for line in notes::in_lines(&line, width, "  ", usize::MAX).lines {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text.push('\n');
+    text
 }
 
 /// Returns the reference of each case's outputs, and their difference: a table for each

@@ -309,14 +309,16 @@ fn missing(plugin: &str, registry_message: String) -> BackendFacts {
     BackendFacts::Missing(Gap::PluginMissing { plugin: plugin.to_owned(), registry_message })
 }
 
-/// Returns an executor of this machine that finds these plugins and files.
+/// Returns an executor of this machine that finds no files and plugins yet.
 ///
 /// # Errors
 ///
 /// If the worker is not there.
-pub(crate) fn executor(settings: &Settings, paths: LocalPaths) -> Result<LocalExecutor> {
+pub(crate) fn executor(settings: &Settings) -> Result<LocalExecutor> {
     match settings.worker() {
-        Some(worker) if worker.is_file() => Ok(LocalExecutor::new(worker, Arc::new(paths))),
+        Some(worker) if worker.is_file() => {
+            Ok(LocalExecutor::new(worker, Arc::new(LocalPaths::default())))
+        }
         _ => Err(Error::NoWorker { name: platform::worker_file_name() }),
     }
 }

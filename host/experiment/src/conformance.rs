@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::backends::{executor, nothing_found};
 use crate::error::{Error, Result};
-use crate::local_paths::LocalPaths;
 use crate::observer::Silent;
 use crate::platform::testkit_file_name;
 use crate::plugins::plugin_info;
@@ -216,7 +215,7 @@ fn see_that_it_has_a_device(
     use host_record::Failure::{
         MissingLibrary, MissingSymbol, NotAPlugin, RefusedVersion, WrongArchitecture,
     };
-    let executor = executor(settings, LocalPaths::default())?;
+    let executor = executor(settings)?;
     let local = LocalPlugin {
         library: plugin.library.clone(),
         runtime: runtime.map(Path::to_owned),

@@ -9,7 +9,6 @@ use host_runtime::{RuntimeStatus, Runtimes};
 
 use crate::backends::{describe, executor, nothing_found, wants_runtime};
 use crate::error::Result;
-use crate::local_paths::LocalPaths;
 use crate::runtimes;
 use crate::settings::Settings;
 use crate::shadow::Shadow;
@@ -35,7 +34,7 @@ pub struct BackendDevices {
 pub fn devices(settings: &Settings) -> Result<Vec<BackendDevices>> {
     let registry = settings.registry(&[]);
     let runtimes = settings.runtimes(&registry)?;
-    let executor = executor(settings, LocalPaths::default())?;
+    let executor = executor(settings)?;
     let ids: BTreeSet<&str> =
         registry.natives().iter().map(|plugin| plugin.metadata.id.as_str()).collect();
     let ids: Vec<_> = ids.into_iter().collect();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use host_hash::sha256_of_file;
 use host_machine::Machine;
@@ -10,8 +11,9 @@ use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
-use host_record::{FileId, Pin, list_of_processors};
+use host_record::{FileId, ModelStructure, Pin, list_of_processors};
 use host_registry::Registry;
+use host_run::{Interrupt, LocalExecutor};
 use host_runtime::Runtimes;
 
 use crate::backends::{
@@ -202,14 +204,16 @@ impl Draft {
 }
 
 impl Checked {
-    /// Plans a run. Starts a worker for each chosen plugin to list its devices.
+    /// Plans a run. Starts a worker for each model to read its structure, and one for each chosen plugin to list
+    /// its devices.
     ///
     /// # Errors
     ///
     /// If there is no worker, or the manifest has no plan.
     pub fn plan(self, settings: &Settings) -> Result<Planned> {
-        let Self { manifest, files, backends, .. } = self;
-        let executor = executor(settings, files.local_paths(&backends))?;
+        let Self { manifest, mut files, backends, .. } = self;
+        let mut executor = executor(settings)?;
+        files.complete(&backends, &mut executor, &settings.interrupt)?;
         let described = describe_backends(&backends, &executor, &settings.interrupt);
         let plan = manifest.plan(files, described.facts)?;
         Ok(Planned { manifest, plan })
@@ -229,8 +233,8 @@ impl Manifest {
         files: Files,
         backends: BTreeMap<String, BackendFacts>,
     ) -> Result<Plan> {
-        let (machine, Files { models, data, .. }) = (host_machine::name(), files);
-        let facts = Facts { machine, models, data, backends };
+        let (machine, Files { models, structures, data, .. }) = (host_machine::name(), files);
+        let facts = Facts { machine, models, structures, data, backends };
         Plan::new(&self.experiment, facts).map_err(|error| {
             let errors = ManifestErrors { errors: vec![plan_error(&error, &self.mentions)] };
             let (name, text) = (self.name.clone(), self.text.clone());
@@ -334,7 +338,7 @@ fn files(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let mut files = Files::default();
+    let mut files = Files { base: base.to_owned(), ..Files::default() };
     for model in experiment.iter().flat_map(|experiment| &experiment.models) {
         let facts = model.path.try_map(|path| {
             let sha256 = hashes.get(path.as_path())?.clone();
@@ -354,15 +358,18 @@ fn files(
 /// Converts a planning error to one with a position in the manifest.
 fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
-        PlanError::Empty => (&mentions.exclude, "leaves nothing"),
-        PlanError::NoReference { .. } => (&mentions.reference, "cannot be used"),
-        _ => (&mentions.matrix, "cannot be planned"),
+        PlanError::Empty => (mentions.exclude.clone(), "leaves nothing"),
+        PlanError::NoReference { .. } => (mentions.reference.clone(), "cannot be used"),
+        PlanError::Axes { model, .. } | PlanError::TripCount { model, .. } => {
+            (mentions.models.get(model).cloned(), "does not fit its file")
+        }
+        _ => (mentions.matrix.clone(), "cannot be planned"),
     };
     ManifestError {
         message: error.to_string(),
-        span: place.clone().unwrap_or(0..0),
+        span: place.unwrap_or(0..0),
         label: label.into(),
-        hint: None,
+        hint: error.hint(),
     }
 }
 
@@ -390,28 +397,77 @@ fn backend_options(mention: &PluginMention, registry: &Registry) -> Vec<GuestPro
 /// The files that an experiment names.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
+    /// The folder that paths are relative to.
+    base: PathBuf,
     models: BTreeMap<String, ModelFacts>,
+    structures: BTreeMap<FileId, ModelStructure>,
     data: BTreeMap<PathBuf, String>,
     /// Their paths on this machine.
     paths: LocalPaths,
 }
 
 impl Files {
-    /// Returns the paths of models, data and these backends on this machine.
-    pub(crate) fn local_paths(&self, backends: &[ChosenBackend]) -> LocalPaths {
+    /// Finds all files that models consist of, and hashes them; then gives the executor the paths of models, data
+    /// and these backends on this machine. A model that cannot be read, or that names a file that is not there,
+    /// keeps its own hash: each of its cases fails, with the reason.
+    ///
+    /// # Errors
+    ///
+    /// If a file of weights cannot be read.
+    pub(crate) fn complete(
+        &mut self,
+        backends: &[ChosenBackend],
+        executor: &mut LocalExecutor,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let paths: BTreeMap<FileId, PathBuf> =
+            self.data.iter().map(|(path, hash)| (FileId::of(path, hash), path.clone())).collect();
+        let mut whole = BTreeMap::new();
+        for file in self.models.values().flat_map(ModelFacts::values) {
+            let Some(path) = paths.get(file).filter(|_| !whole.contains_key(file)) else {
+                continue;
+            };
+            let path = absolute(&self.base.join(path));
+            let Ok(structure) = executor.inspect(&path, interrupt) else { continue };
+            let parts = parts(&path, &structure.weights)?;
+            let complete = FileId { parts, ..file.clone() };
+            self.paths.add_file(complete.clone(), &path);
+            self.structures.insert(complete.clone(), structure);
+            whole.insert(file.clone(), complete);
+        }
+        for model in self.models.values_mut() {
+            *model = model.map(|file| whole.get(file).unwrap_or(file).clone());
+        }
         let mut paths = self.paths.clone();
         for backend in backends {
             if let (Ok(plugin), Some(local)) = (&backend.plugin, backend.local()) {
                 paths.add_plugin(&plugin.identity, local);
             }
         }
-        paths
+        executor.resolver = Arc::new(paths);
+        Ok(())
     }
 }
 
-/// Returns the path with links resolved, or unchanged if that fails.
+/// Hashes the files with the weights of a model, which lie in its folder.
+fn parts(model: &Path, weights: &[String]) -> Result<Vec<FileId>> {
+    let folder = model.parent().unwrap_or(Path::new(""));
+    let part = |name: &String| {
+        let path = folder.join(name);
+        let sha256 = sha256_of_file(&path).map_err(|error| Error::io("read", &path, error))?;
+        Ok(FileId { name: name.clone(), sha256, parts: Vec::new() })
+    };
+    weights.iter().map(part).collect()
+}
+
+/// Returns the path with links of its folder resolved, or unchanged if that fails. The file itself keeps its name,
+/// and the files beside it, even if it is a link.
 fn absolute(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    let resolved = path.parent().and_then(|folder| folder.canonicalize().ok());
+    match (resolved, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -427,8 +427,26 @@ fn check_limit(
         message: format!("`{}` is not {what}, but a value in `{}`", limit.metric, value.unit),
         span: Some(limit.bound_place.clone()),
         label: format!("{what} is no limit for it"),
-        hint: Some("write a plain number, which is in the metric's own unit".into()),
+        hint: Some(fitting_bound(limit, &value.unit)),
     })
+}
+
+/// Returns advice on how to write a bound in a metric's unit.
+fn fitting_bound(limit: &LimitMention, unit: &str) -> String {
+    // `5MB` is what a finger makes of `5ms`.
+    let megabytes = limit.bound / 1e6;
+    if limit.unit == Some("B")
+        && is_time(unit)
+        && (1.0..1000.0).contains(&megabytes)
+        && megabytes.fract() == 0.0
+    {
+        return format!("write a duration, such as `\"{megabytes}ms\"`");
+    }
+    match unit {
+        unit if is_time(unit) => "write a duration, such as `\"5ms\"`".into(),
+        unit if is_size(unit) => "write a size, such as `\"2 GiB\"`".into(),
+        _ => "write a plain number, which is in the metric's own unit".into(),
+    }
 }
 
 fn is_time(unit: &str) -> bool {

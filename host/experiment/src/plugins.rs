@@ -10,7 +10,6 @@ use crate::backends::executor;
 use crate::devices::{BackendDevices, list_devices};
 use crate::error::{Error, Result};
 use crate::guests::{is_called, sandbox};
-use crate::local_paths::LocalPaths;
 use crate::observer::{Notice, Observer};
 use crate::runtimes::{install_command, missing};
 use crate::settings::Settings;
@@ -240,7 +239,7 @@ pub fn plugin_info(
     }
     let mut devices = Vec::new();
     if with_devices && !natives.is_empty() {
-        let executor = executor(settings, LocalPaths::default())?;
+        let executor = executor(settings)?;
         devices = list_devices(&[id], &registry, &runtimes, &executor, &settings.interrupt);
     }
     Ok(PluginInfo { plugins, broken, devices })

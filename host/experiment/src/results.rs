@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host_manifest::Mentions;
-use host_record::{CaseRecord, MetricValue, Outcome, Parity, Recommendation, Verdict, Warning};
+use host_record::{
+    CaseRecord, MetricValue, ModelUse, Outcome, Parity, Recommendation, Verdict, Warning,
+};
 use host_registry::Registry;
 use host_store::{
     Database, ResultRecord, ResultsFolder, RunFolder, RunHeader, RunWriter, StoreError,
@@ -135,6 +137,15 @@ impl CaseResults {
     pub fn parity(&self) -> Option<&Parity> {
         match &self.record.outcome {
             Outcome::Finished(report) => report.conditions.parity.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the use of its model: axes, inputs and samples.
+    #[must_use]
+    pub fn model(&self) -> Option<&ModelUse> {
+        match &self.record.outcome {
+            Outcome::Finished(report) => report.conditions.model.as_ref(),
             _ => None,
         }
     }

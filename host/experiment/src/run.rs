@@ -269,7 +269,7 @@ fn prepare(
     settings: &Settings,
     observer: &mut dyn Observer,
 ) -> Result<(Manifest, PreparedRun)> {
-    let Checked { manifest, files, mut backends, guests, runtimes } = checked;
+    let Checked { manifest, mut files, mut backends, guests, runtimes } = checked;
     if options.install {
         install_missing(&mut backends, &runtimes, observer).map_err(|error| match error {
             Error::Runtime(error) if settings.interrupt.is_interrupted() => {
@@ -278,7 +278,8 @@ fn prepare(
             error => error,
         })?;
     }
-    let executor = executor(settings, files.local_paths(&backends))?;
+    let mut executor = executor(settings)?;
+    files.complete(&backends, &mut executor, &settings.interrupt)?;
     let Described { facts, failures } =
         describe_backends(&backends, &executor, &settings.interrupt);
     if settings.interrupt.is_interrupted() {

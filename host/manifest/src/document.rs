@@ -12,6 +12,7 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use semver::VersionReq;
 use toml::de::DeValue;
 
+use crate::axes::AxisNames;
 use crate::experiment::DeviceChoice;
 use crate::options::Json;
 use crate::precisions::PerPrecision;
@@ -77,9 +78,28 @@ table! {
         "path" path: ModelPath, required "path = \"model.onnx\"";
         /// Files with inputs. Without them, inputs are drawn from the seed.
         "data" data: DataTable, optional;
-        /// Random inputs in place of files, by the input's name. An input without an entry is drawn uniformly
-        /// from 0 to 1.
+        /// Random inputs, by the input's name. An input without an entry is drawn as the model's graph tells, such
+        /// as below the size of the table that it is looked up in, or else uniformly from 0 to 1. Beside `data`,
+        /// an entry draws an input that has no file.
         "inputs" inputs: Named<SyntheticTable>, optional;
+        /// Meaning and sizes of axes. Without it, a default rule finds the axes for batch and sequence length, and
+        /// `host plan` tells which they are.
+        "axes" axes: AxesTable, optional;
+    }
+}
+
+table! {
+    /// Meaning and sizes of a model's axes. An axis is named by its symbol, or as `{ input = "…", axis = 0 }`.
+    AxesTable {
+        /// Axes that count examples, or `[]` if there are none. An output's axis, as
+        /// `{ output = "…", axis = 0 }`, counts the examples that a run has computed. When absent: each axis whose
+        /// symbol contains `batch` or is `N`, `B` or `bs`, and the first axis of an input if it has no symbol.
+        "batch" batch: AxisNames, optional;
+        /// Axes that count the tokens of a sequence, or `[]` if there are none. When absent: each axis whose symbol
+        /// contains `seq` and not `past`.
+        "sequence" sequence: AxisNames, optional;
+        /// Sizes of symbols, in all inputs. A symbol with a size has no part in the rules above.
+        "sizes" sizes: Named<u64>, default "{}";
     }
 }
 
@@ -152,10 +172,10 @@ table! {
         /// Sizes of dynamic axes other than batch and sequence length, by the axis's name or
         /// number.
         "dimensions" dimensions: Named<Positive>, default "{}";
-        /// The lowest value.
-        "low" low: f64, default "0";
-        /// The highest value.
-        "high" high: f64, default "1";
+        /// The lowest value. When absent: 0 if `high` is given, otherwise as the model's graph tells.
+        "low" low: f64, optional;
+        /// The highest value. When absent: 1 if `low` is given, otherwise as the model's graph tells.
+        "high" high: f64, optional;
     }
 }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    InputSource, MeasureSettings, Mode, Order, PlacementRule, Precision, Rate, Scenario, Tolerance,
+    AxesChoice, InputSource, MeasureSettings, Mode, Order, PlacementRule, Precision, Rate,
+    Scenario, Tolerance,
 };
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
@@ -55,6 +56,8 @@ pub struct Model {
     pub path: PerPrecision<PathBuf>,
     /// Source of its inputs; paths as in `path`.
     pub inputs: InputSource,
+    /// Meaning and sizes of its axes.
+    pub axes: AxesChoice,
 }
 
 /// A backend, as the manifest wants it.

@@ -16,6 +16,7 @@ Three layers:
 The crate is pure: it sees the text and touches no file.
 */
 
+mod axes;
 mod document;
 mod error;
 mod experiment;

@@ -28,6 +28,8 @@ pub struct Mentions {
     pub plugin_folders: Vec<PathBuf>,
     /// Model and data files.
     pub files: Vec<FileMention>,
+    /// Place of each model's id.
+    pub models: BTreeMap<String, Range<usize>>,
     /// Backends.
     pub backends: Vec<PluginMention>,
     /// Metrics, those included that stand in for an absent list.
@@ -75,7 +77,7 @@ pub struct PluginMention {
 }
 
 /// A limit on a metric.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LimitMention {
     /// Full name of the metric.
     pub metric: String,
@@ -83,6 +85,8 @@ pub struct LimitMention {
     pub place: Range<usize>,
     /// The bound's unit, as in [`Limit::unit`](crate::Limit::unit).
     pub unit: Option<&'static str>,
+    /// The bound, in that unit.
+    pub bound: f64,
     /// Place of the bound.
     pub bound_place: Range<usize>,
 }
@@ -104,6 +108,10 @@ impl Mentions {
         Self {
             plugin_folders: items(folders).cloned().collect(),
             files: tables(&manifest.model).flat_map(files).collect(),
+            models: tables(&manifest.model)
+                .filter_map(|model| model.id.as_ref())
+                .map(|id| (id.get_ref().0.clone(), id.span()))
+                .collect(),
             backends: tables(&manifest.backend).filter_map(backend).collect(),
             metrics: plugins(&manifest.metric, default_metrics),
             reports: plugins(&manifest.report, default_reports),
@@ -228,6 +236,7 @@ fn limit(table: &LimitTable) -> Option<LimitMention> {
         metric: metric.get_ref().0.clone(),
         place: metric.span(),
         unit: bound.get_ref().unit,
+        bound: bound.get_ref().value,
         bound_place: bound.span(),
     })
 }

@@ -32,6 +32,16 @@ impl<T> PerPrecision<T> {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
+    /// Converts each value.
+    pub fn map<U>(&self, mut convert: impl FnMut(&T) -> U) -> PerPrecision<U> {
+        match self {
+            Self::All(value) => PerPrecision::All(convert(value)),
+            Self::Each(values) => PerPrecision::Each(
+                values.iter().map(|(precision, value)| (*precision, convert(value))).collect(),
+            ),
+        }
+    }
+
     /// Converts each value; returns `None` if one cannot be converted.
     pub fn try_map<U>(&self, mut convert: impl FnMut(&T) -> Option<U>) -> Option<PerPrecision<U>> {
         Some(match self {

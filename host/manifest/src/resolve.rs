@@ -9,16 +9,16 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use host_record::{
-    Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Order, PlacementRule, Precision,
-    RuleSet, Scenario, SyntheticInput, Tolerance,
+    AxesChoice, Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Order, PlacementRule,
+    Precision, RuleSet, Scenario, SyntheticInput, Tolerance,
 };
 use semver::VersionReq;
 use serde_json::Map;
 
 use crate::document::{
-    BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable, ExperimentTable, LimitTable,
-    Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable, RecommendTable, SyntheticTable,
-    ToleranceTable, TolerancesTable,
+    AxesTable, BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable, ExperimentTable,
+    LimitTable, Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable, RecommendTable,
+    SyntheticTable, ToleranceTable, TolerancesTable,
 };
 use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
@@ -231,28 +231,39 @@ impl Names {
 }
 
 fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
-    let ModelTable { id, path, data, inputs } = table;
-    let source = match (data, inputs) {
-        (Some(_), Some(inputs)) => {
-            reader.error(
-                inputs.span(),
-                "a model has either `data` or `inputs`",
-                "beside `data`",
-                "remove one: `data` names files, `inputs` draws values from the seed".to_owned(),
-            );
-            None
-        }
-        (Some(data), None) => files(data, reader),
-        (None, inputs) => synthetic(inputs, reader),
+    let ModelTable { id, path, data, inputs, axes } = table;
+    let drawn = synthetic(inputs, reader);
+    let source = match data {
+        Some(data) => files(data, inputs, drawn, reader),
+        None => drawn.map(InputSource::Synthetic),
+    };
+    let axes = match axes {
+        Some(axes) => self::axes(axes.get_ref()),
+        None => Some(AxesChoice::default()),
     };
     Some(Model {
         id: id.as_ref()?.get_ref().0.clone(),
         path: path.as_ref()?.get_ref().0.try_map(|path| Some(path.get_ref().clone()))?,
         inputs: source?,
+        axes: axes?,
     })
 }
 
-fn files(data: &At<DataTable>, reader: &mut Reader) -> Option<InputSource> {
+fn axes(table: &AxesTable) -> Option<AxesChoice> {
+    let AxesTable { batch, sequence, sizes } = table;
+    Some(AxesChoice {
+        batch: batch.as_ref().map(|names| names.get_ref().0.clone()),
+        sequence: sequence.as_ref().map(|names| names.get_ref().0.clone()),
+        sizes: named(sizes.as_ref()?.get_ref(), |size: &u64| *size),
+    })
+}
+
+fn files(
+    data: &At<DataTable>,
+    drawn_table: &Option<At<Named<SyntheticTable>>>,
+    drawn: Option<BTreeMap<String, SyntheticInput>>,
+    reader: &mut Reader,
+) -> Option<InputSource> {
     let DataTable { inputs, labels } = data.get_ref();
     let inputs = inputs.as_ref()?;
     if inputs.get_ref().values.is_empty() {
@@ -264,29 +275,45 @@ fn files(data: &At<DataTable>, reader: &mut Reader) -> Option<InputSource> {
         );
         return None;
     }
+    let both = drawn_table.iter().flat_map(|table| &table.get_ref().keys);
+    let mut is_twice = false;
+    for (name, place) in both.filter(|(name, _)| inputs.get_ref().values.contains_key(*name)) {
+        reader.error(
+            place.clone(),
+            format!("the input `{name}` has a file and is drawn, too"),
+            "beside its file",
+            "remove one: `data` names files, `inputs` draws values from the seed".to_owned(),
+        );
+        is_twice = true;
+    }
     let inputs = named(inputs.get_ref(), Clone::clone);
-    Some(InputSource::Files { inputs, labels: value(labels) })
+    let files = InputSource::Files { inputs, labels: value(labels), drawn: drawn? };
+    (!is_twice).then_some(files)
 }
 
 fn synthetic(
     inputs: &Option<At<Named<SyntheticTable>>>,
     reader: &mut Reader,
-) -> Option<InputSource> {
+) -> Option<BTreeMap<String, SyntheticInput>> {
     let mut drawn = Some(BTreeMap::new());
     for (name, input) in inputs.iter().flat_map(|inputs| &inputs.get_ref().values) {
         let SyntheticTable { dimensions, low, high } = input.get_ref();
-        let (Some(dimensions), Some(low), Some(high)) = (dimensions, low, high) else {
+        let Some(dimensions) = dimensions else {
             drawn = None;
             continue;
         };
-        if low.get_ref() > high.get_ref() {
-            // The place of a default is the whole table's.
+        let given = SyntheticInput {
+            dimensions: named(dimensions.get_ref(), |size: &Positive| size.0),
+            low: value(low),
+            high: value(high),
+        };
+        if let Some((lowest, highest)) = given.range()
+            && lowest > highest
+        {
             reader.error(
-                low.span(),
+                low.as_ref().or(high.as_ref()).map_or_else(|| input.span(), At::span),
                 format!(
-                    "the lowest value of the input `{name}` is {}, above the highest, {}",
-                    low.get_ref(),
-                    high.get_ref()
+                    "the lowest value of the input `{name}` is {lowest}, above the highest, {highest}"
                 ),
                 "above `high`",
                 "give a `low` that is no more than `high` (by default 0 and 1)".to_owned(),
@@ -294,16 +321,11 @@ fn synthetic(
             drawn = None;
             continue;
         }
-        let input = SyntheticInput {
-            dimensions: named(dimensions.get_ref(), |size: &Positive| size.0),
-            low: *low.get_ref(),
-            high: *high.get_ref(),
-        };
         if let Some(drawn) = &mut drawn {
-            drawn.insert(name.clone(), input);
+            drawn.insert(name.clone(), given);
         }
     }
-    drawn.map(InputSource::Synthetic)
+    drawn
 }
 
 fn named<T, U>(values: &Named<T>, convert: impl Fn(&T) -> U) -> BTreeMap<String, U> {
@@ -694,7 +716,10 @@ fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
                         value.span(),
                         format!("{} is not a tolerance", value.get_ref()),
                         "out of range",
-                        format!("it may be {} to {}", range.start(), range.end()),
+                        match *range.end() {
+                            f64::MAX => format!("it may be {} or more", range.start()),
+                            end => format!("it may be {} to {end}", range.start()),
+                        },
                     );
                 }
                 *value.get_ref()

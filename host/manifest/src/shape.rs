@@ -27,6 +27,8 @@ pub(crate) type Node<'text> = At<DeValue<'text>>;
 pub(crate) struct Reader {
     pub(crate) errors: Vec<ManifestError>,
     path: Vec<String>,
+    /// Length of the path to the last table whose name is free.
+    named: Option<usize>,
     /// The header under which a key belongs, for a key that stands elsewhere.
     home: fn(&str) -> Option<&'static str>,
 }
@@ -34,7 +36,7 @@ pub(crate) struct Reader {
 impl Reader {
     /// Creates a reader at the root of a document. `home` maps a misplaced key to its table.
     pub(crate) fn new(home: fn(&str) -> Option<&'static str>) -> Self {
-        Self { errors: Vec::new(), path: Vec::new(), home }
+        Self { errors: Vec::new(), path: Vec::new(), named: None, home }
     }
 
     /// Records an error.
@@ -108,12 +110,32 @@ impl Reader {
                 format!("unknown key `{name}` in {}", self.place()),
                 "unknown key",
                 match (nearest(name, keys), (self.home)(name)) {
+                    _ if self.named == Some(self.path.len())
+                        && matches!(table[key].get_ref(), DeValue::Table(_)) =>
+                    {
+                        self.quoted(name, &table[key], keys)
+                    }
                     (None, Some(home)) => format!("`{name}` belongs under `{home}`"),
                     _ => suggestion(name, keys, "the keys here are"),
                 },
             );
         }
         Some(table)
+    }
+
+    /// Returns advice for a name with a dot, which TOML takes for a table within a table.
+    fn quoted(&self, name: &str, mut value: &Node<'_>, keys: &[&str]) -> String {
+        let [above @ .., first] = &self.path[..] else { return String::new() };
+        let mut whole = format!("{first}.{name}");
+        while let DeValue::Table(table) = value.get_ref()
+            && let [(key, inner)] = &table.iter().collect::<Vec<_>>()[..]
+            && !keys.contains(&key.get_ref().as_ref())
+            && matches!(inner.get_ref(), DeValue::Table(_))
+        {
+            whole = format!("{whole}.{}", key.get_ref());
+            value = inner;
+        }
+        format!("if the name has a dot, quote it: `[{}.\"{whole}\"]`", above.join("."))
     }
 
     /// Returns the value of a key of a table: as written, the default, or nothing.
@@ -458,7 +480,10 @@ impl<T: Shape> Shape for Named<T> {
         let mut keys = BTreeMap::new();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
-            if let Some(read) = reader.step(name, |reader| T::read(value, reader)) {
+            let outer = reader.named.replace(reader.path.len() + 1);
+            let read = reader.step(name, |reader| T::read(value, reader));
+            reader.named = outer;
+            if let Some(read) = read {
                 values.insert(name.to_owned(), At::new(value.span(), read));
                 keys.insert(name.to_owned(), key.span());
             }

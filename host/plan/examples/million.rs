@@ -47,7 +47,11 @@ exclude = [{{ batch = 1001 }}]
         }],
         lacks: None,
     };
-    let model = ModelFacts::All(FileId { name: "model.onnx".into(), sha256: "0".repeat(64) });
+    let model = ModelFacts::All(FileId {
+        name: "model.onnx".into(),
+        sha256: "0".repeat(64),
+        ..FileId::default()
+    });
 
     let start = Instant::now();
     let experiment = parse(&text)?;

@@ -10,6 +10,7 @@ use host_record::{
 use crate::cells::{Axis, Bits, Block, Cell, Cells, Exclusion};
 use crate::error::PlanError;
 use crate::facts::{BackendFacts, Facts};
+use crate::obstacles::Extent;
 
 /// Different values, numbered in the order in which they were met.
 #[derive(Debug, Clone)]
@@ -86,6 +87,11 @@ pub(crate) struct Coordinates<'a> {
 }
 
 impl Coordinates<'_> {
+    /// Returns the sizes that the cell asks of the model's axes.
+    pub(crate) fn extent(&self) -> Extent {
+        (self.batch, self.sequence_length)
+    }
+
     /// Returns the key of a case of a model and a backend.
     pub(crate) fn key(&self, model: &str, backend: &str) -> CaseKey {
         let Self { place, precision, batch, sequence_length, mode, load, .. } = *self;
@@ -104,6 +110,14 @@ impl Coordinates<'_> {
 }
 
 impl Values {
+    /// Returns all sizes that a cell may ask of a model's axes.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        let lengths = &self.sequence_length;
+        let pairs =
+            self.batch.iter().flat_map(|batch| lengths.iter().map(move |length| (*batch, *length)));
+        pairs.collect()
+    }
+
     /// Returns the coordinates behind a cell's numbers.
     pub(crate) fn coordinates(&self, cell: Cell) -> Coordinates<'_> {
         let [model, place, precision, batch, sequence_length, mode, load] =

@@ -1,5 +1,7 @@
 //! Errors of planning.
 
+use host_record::AxisObstacle;
+
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
 
@@ -20,6 +22,24 @@ pub enum PlanError {
         /// Reason why it cannot be used.
         reason: String,
     },
+    /// The manifest does not fit the axes of a model, or leaves some without a size.
+    #[error("the model `{model}`: {}", obstacle.reason())]
+    Axes {
+        /// The model's id.
+        model: String,
+        /// The reason.
+        obstacle: Box<AxisObstacle>,
+    },
+    /// An input says how often a loop runs, and nobody has said how often.
+    #[error(
+        "the model `{model}`: `{input}` is how often a loop runs, which the model does not tell"
+    )]
+    TripCount {
+        /// The model's id.
+        model: String,
+        /// The input.
+        input: String,
+    },
     /// No cell is left.
     #[error("the matrix is empty: `exclude` removes every cell")]
     Empty,
@@ -31,4 +51,18 @@ pub enum PlanError {
         /// Number of cells before exclusions.
         cells: u128,
     },
+}
+
+impl PlanError {
+    /// Returns what to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Axes { obstacle, .. } => obstacle.hint(),
+            Self::TripCount { input, .. } => Some(format!(
+                "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
+            )),
+            _ => None,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_manifest::PerPrecision;
-use host_record::{DeviceInfo, FileId, Gap, PluginIdentity};
+use host_record::{DeviceInfo, FileId, Gap, ModelStructure, PluginIdentity};
 
 /// Facts about the files, plugins and devices that an experiment names.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,8 @@ pub struct Facts {
     pub machine: String,
     /// Models by id.
     pub models: BTreeMap<String, ModelFacts>,
+    /// Structures of models' files. A file that is not here is known to its engine alone.
+    pub structures: BTreeMap<FileId, ModelStructure>,
     /// SHA-256, in hexadecimal, of data files by the path that the manifest gives them. A file that
     /// is not here is identified by that path instead of its content.
     pub data: BTreeMap<PathBuf, String>,

@@ -3,16 +3,20 @@ Case ids: everything that defines a case, written in one canonical form and hash
 
 The canonical text is JSON with sorted keys and no spaces. For each case it contains:
 
+- `axes`: meaning and sizes of the model's axes, as the manifest declares them, if it does;
 - `form`: [`FORM`], the version of this list;
 - `inputs`: `files` (each input, and the labels, by the file's SHA-256 if known, else by
-  the path in the manifest) or `synthetic` (the ranges and sizes as declared);
+  the path in the manifest, and `drawn` if inputs are drawn beside them) or `synthetic` (the ranges and sizes as
+  declared);
 - `key`: the coordinates in the matrix;
 - `measure`: warm-up, durations, queries, processes, confidence, `pin` if processors are chosen, `cold-cache` if set, `nice` if
   given, and if the scenario has them the examples per query and the searched quantity; but neither time-out,
   memory limit, rules nor a limit that only judges, because these do not change the work;
 - `model`: the SHA-256 of the model file, null if there is none for the precision;
 - `options` (with `placement` if it is strict), `plugin` (its id) and `threads` of the backend;
-- `seed`.
+- `seed`;
+- `values`: legal values of drawn inputs without a range, as the model's graph tells them, if it does;
+- `weights`: the SHA-256 of each other file of the model, by its name, if there are any.
 
 Versions of plugins and absolute paths are left out. So the same case on another machine, or with a
 newer plugin, has the same id, and results can be compared. The id is the first sixteen
@@ -21,18 +25,18 @@ hexadecimal digits of the text's SHA-256.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use host_hash::{Digest, Sha256, hexadecimal};
-use host_manifest::{Backend, Model};
+use host_manifest::{Backend, Model, PerPrecision};
 use host_record::{
-    Axis, CaseKey, Coordinate, InputSource, MeasureSettings, Pin, PlacementRule, Scenario,
-    SyntheticInput, WarmUp,
+    Axis, CaseKey, Coordinate, FileId, InputSource, LegalValues, MeasureSettings, Pin,
+    PlacementRule, Precision, Scenario, SyntheticInput, WarmUp,
 };
 use serde_json::{Map, Value, json};
 
-use crate::facts::ModelFacts;
+use crate::facts::{Facts, ModelFacts};
 
 /// Version of the canonical text.
 pub(crate) const FORM: u32 = 1;
@@ -41,38 +45,101 @@ pub(crate) const FORM: u32 = 1;
 #[derive(Debug, Clone)]
 pub(crate) struct ModelPart {
     pub(crate) inputs: String,
-    sha256: ModelFacts,
+    pub(crate) axes: Option<String>,
+    files: PerPrecision<FilePart>,
+}
+
+/// The part of the text about a model's file. Each field is JSON.
+#[derive(Debug, Clone)]
+struct FilePart {
+    sha256: String,
+    values: Option<String>,
+    weights: Option<String>,
+}
+
+impl FilePart {
+    fn new(file: &FileId, values: &BTreeMap<String, LegalValues>) -> Self {
+        Self {
+            sha256: json!(file.sha256).to_string(),
+            values: (!values.is_empty()).then(|| json!(values).to_string()),
+            weights: weights(file).map(|weights| weights.to_string()),
+        }
+    }
+}
+
+/// Returns the hashes of the other files of a model, by name; `None` if there are none.
+pub(crate) fn weights(file: &FileId) -> Option<Value> {
+    let parts: Map<_, _> =
+        file.parts.iter().map(|part| (part.name.clone(), json!(part.sha256))).collect();
+    (!parts.is_empty()).then_some(Value::Object(parts))
+}
+
+/// Returns the legal values of the inputs of a model's file that are drawn without a range of their own.
+pub(crate) fn drawn_values(
+    model: &Model,
+    file: &FileId,
+    facts: &Facts,
+) -> BTreeMap<String, LegalValues> {
+    let Some(structure) = facts.structures.get(file) else { return BTreeMap::new() };
+    let mut values = structure.values.clone();
+    let from_file = |name: &str| match &model.inputs {
+        InputSource::Files { inputs, .. } => inputs.contains_key(name),
+        InputSource::Synthetic(_) => false,
+    };
+    let has_range =
+        |name: &str| model.inputs.drawn().get(name).and_then(SyntheticInput::range).is_some();
+    values.retain(|name, _| !from_file(name) && !has_range(name));
+    values
+}
+
+fn drawn(inputs: &BTreeMap<String, SyntheticInput>) -> Map<String, Value> {
+    let one = |(name, input): (&String, &SyntheticInput)| {
+        let (low, high) = input.range().unwrap_or((0.0, 1.0));
+        let dimensions = &input.dimensions;
+        (name.clone(), json!({ "dimensions": dimensions, "high": high, "low": low }))
+    };
+    inputs.iter().map(one).collect()
 }
 
 impl ModelPart {
-    pub(crate) fn new(model: &Model, files: &ModelFacts, data: &BTreeMap<PathBuf, String>) -> Self {
-        let file = |path: &Path| match data.get(path) {
+    pub(crate) fn new(model: &Model, files: &ModelFacts, facts: &Facts) -> Self {
+        let file = |path: &Path| match facts.data.get(path) {
             Some(sha256) => json!({ "sha256": sha256 }),
             None => json!({ "path": path.to_string_lossy() }),
         };
         let inputs = match &model.inputs {
-            InputSource::Files { inputs, labels } => {
+            InputSource::Files { inputs, labels, drawn: beside } => {
                 let inputs: Map<_, _> =
                     inputs.iter().map(|(name, path)| (name.clone(), file(path))).collect();
                 let mut files = json!({ "inputs": inputs });
                 if let Some(labels) = labels {
                     files["labels"] = file(labels);
                 }
+                if !beside.is_empty() {
+                    files["drawn"] = Value::Object(drawn(beside));
+                }
                 json!({ "files": files })
             }
-            InputSource::Synthetic(inputs) => {
-                let inputs: Map<_, _> = inputs
-                    .iter()
-                    .map(|(name, SyntheticInput { dimensions, low, high })| {
-                        let input = json!({ "dimensions": dimensions, "high": high, "low": low });
-                        (name.clone(), input)
-                    })
-                    .collect();
-                json!({ "synthetic": inputs })
-            }
+            InputSource::Synthetic(inputs) => json!({ "synthetic": drawn(inputs) }),
         };
-        Self { inputs: inputs.to_string(), sha256: files.clone() }
+        Self {
+            inputs: inputs.to_string(),
+            axes: (!model.axes.is_default()).then(|| canonical_axes(model)),
+            files: files.map(|file| FilePart::new(file, &drawn_values(model, file, facts))),
+        }
     }
+}
+
+impl ModelPart {
+    /// Returns the legal values that the file for a precision has, as JSON.
+    pub(crate) fn values_of(&self, precision: Precision) -> Option<&str> {
+        self.files.get(precision)?.values.as_deref()
+    }
+}
+
+/// Returns the declared axes as JSON with sorted keys.
+fn canonical_axes(model: &Model) -> String {
+    json!(model.axes).to_string()
 }
 
 /// The part of the text that is the same for all cases of a backend. Each field is JSON.
@@ -165,7 +232,11 @@ pub(crate) fn write_canonical(
 ) {
     text.clear();
     // Writing to a `String` does not fail.
-    let _ = write!(text, r#"{{"form":{FORM},"inputs":{},"key":{{"#, model.inputs);
+    text.push('{');
+    if let Some(axes) = &model.axes {
+        let _ = write!(text, r#""axes":{axes},"#);
+    }
+    let _ = write!(text, r#""form":{FORM},"inputs":{},"key":{{"#, model.inputs);
     for (position, axis) in BY_NAME.iter().enumerate() {
         let coordinate = axis.of(key);
         if coordinate == Coordinate::None {
@@ -186,15 +257,21 @@ pub(crate) fn write_canonical(
         };
     }
     let _ = write!(text, r#"}},"measure":{measure},"model":"#);
-    match model.sha256.get(key.precision) {
-        Some(file) => quote(text, &file.sha256),
-        None => text.push_str("null"),
-    }
+    let file = model.files.get(key.precision);
+    text.push_str(file.map_or("null", |file| &file.sha256));
     let _ = write!(
         text,
-        r#","options":{},"plugin":{},"seed":{seed},"threads":{}}}"#,
+        r#","options":{},"plugin":{},"seed":{seed},"threads":{}"#,
         backend.options, backend.plugin, backend.threads
     );
+    let (values, weights) =
+        file.map_or((None, None), |file| (file.values.as_ref(), file.weights.as_ref()));
+    for (name, part) in [("values", values), ("weights", weights)] {
+        if let Some(part) = part {
+            let _ = write!(text, r#","{name}":{part}"#);
+        }
+    }
+    text.push('}');
 }
 
 /// Appends a JSON string.
@@ -216,8 +293,10 @@ pub(crate) fn id(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use host_manifest::{DeviceChoice, PerPrecision};
-    use host_record::{FileId, Find, LatencyLimit, RuleSet};
+    use host_record::{AxesChoice, AxisName, Find, LatencyLimit, ModelStructure, RuleSet};
 
     use super::*;
 
@@ -228,12 +307,18 @@ mod tests {
             inputs: InputSource::Files {
                 inputs: [("image".to_owned(), "images.npy".into())].into(),
                 labels: Some("labels.npy".into()),
+                drawn: BTreeMap::new(),
             },
+            axes: AxesChoice::default(),
         }
     }
 
     fn file() -> ModelFacts {
-        PerPrecision::All(FileId { name: "digits.onnx".into(), sha256: "abc".into() })
+        PerPrecision::All(FileId {
+            name: "digits.onnx".into(),
+            sha256: "abc".into(),
+            ..FileId::default()
+        })
     }
 
     fn backend() -> Backend {
@@ -265,11 +350,16 @@ mod tests {
     }
 
     fn text(key: &CaseKey, model: &Model, data: &BTreeMap<PathBuf, String>) -> String {
+        let facts = Facts { data: data.clone(), ..Facts::default() };
+        text_of(key, model, &file(), &facts)
+    }
+
+    fn text_of(key: &CaseKey, model: &Model, file: &ModelFacts, facts: &Facts) -> String {
         let mut text = String::new();
         write_canonical(
             &mut text,
             key,
-            &ModelPart::new(model, &file(), data),
+            &ModelPart::new(model, file, facts),
             &BackendPart::new(&backend()),
             &measure_part(&measure(), key.scenario),
             7,
@@ -289,9 +379,14 @@ mod tests {
     #[test]
     fn the_text_is_canonical_json() {
         let mut synthetic = model();
-        let input =
-            SyntheticInput { dimensions: [("w".to_owned(), 3)].into(), low: -1.0, high: 0.1 };
+        let input = SyntheticInput {
+            dimensions: [("w".to_owned(), 3)].into(),
+            low: Some(-1.0),
+            high: Some(0.1),
+        };
         synthetic.inputs = InputSource::Synthetic([("in \"put\"".to_owned(), input)].into());
+        synthetic.axes.batch = Some(vec![AxisName::Input { input: "x".into(), axis: 0 }]);
+        synthetic.axes.sizes.insert("w".into(), 3);
         for model in [model(), synthetic] {
             for device in ["cpu:0", "odd \"device\" \\ \u{1f600}"] {
                 for scenario in Scenario::ALL {
@@ -308,6 +403,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn other_files_of_a_model_are_part_of_its_identity() {
+        let key = key("cpu:0", Scenario::SingleStream);
+        let with = |sha256: &str| {
+            let part =
+                FileId { name: "weights.bin".into(), sha256: sha256.into(), parts: Vec::new() };
+            let PerPrecision::All(file) = file() else { panic!("one file") };
+            let file = PerPrecision::All(FileId { parts: vec![part], ..file });
+            text_of(&key, &model(), &file, &Facts::default())
+        };
+        assert!(
+            with("0").ends_with(r#","threads":1,"weights":{"weights.bin":"0"}}"#),
+            "{}",
+            with("0")
+        );
+        assert_ne!(id(&with("0")), id(&with("1")));
+    }
+
+    #[test]
+    fn legal_values_count_for_inputs_that_are_drawn_by_them() {
+        let key = key("cpu:0", Scenario::SingleStream);
+        let PerPrecision::All(file_id) = file() else { panic!("one file") };
+        let values = ["image", "mask"].map(|name| (name.to_owned(), LegalValues::Ones)).into();
+        let structure = ModelStructure { values, ..ModelStructure::default() };
+        let facts = Facts { structures: [(file_id, structure)].into(), ..Facts::default() };
+        let ones = r#""mask":{"rule":"ones"}"#;
+        // The image comes from a file.
+        let text = |model: &Model| text_of(&key, model, &file(), &facts);
+        assert!(text(&model()).contains(&format!(r#""values":{{{ones}}}"#)), "{}", text(&model()));
+        let input = SyntheticInput { dimensions: BTreeMap::new(), low: None, high: Some(7.0) };
+        let drawn = Model {
+            inputs: InputSource::Synthetic([("mask".to_owned(), input)].into()),
+            ..model()
+        };
+        assert!(!text(&drawn).contains(ones), "{}", text(&drawn));
     }
 
     /// The golden case above has no `pin`, so cases from before `pin` keep their ids.

@@ -13,6 +13,8 @@ Rules:
 - The cells are the product of the axes, then those of each `include`, without those of `exclude`;
   a cell that is reached twice appears once, at its first place.
 - Cells come in the order of the axes, each in the manifest's order, the last one varying fastest.
+- A cell that a model's axes cannot have (module `obstacles`) is a gap; if its manifest does not fit the
+  model, there is no plan.
 - The device `auto` is the first device that the backend lists.
 - The module `identity` documents case ids.
 */
@@ -23,12 +25,15 @@ mod error;
 mod estimate;
 mod facts;
 mod identity;
+mod obstacles;
 mod reference;
+
+use std::collections::BTreeMap;
 
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{
-    CaseKey, CaseSpec, DeviceInfo, FileId, Gap, InputSource, MeasureSettings, Order, Scenario,
-    Unsupported,
+    AxesChoice, AxesUse, CaseKey, CaseSpec, DeviceInfo, FileId, Gap, InputSource, LegalValues,
+    MeasureSettings, Order, Scenario, Unsupported,
 };
 
 use crate::axes::{Coordinates, Found, Values};
@@ -37,6 +42,7 @@ pub use crate::error::{CELL_LIMIT, PlanError};
 pub use crate::estimate::Estimate;
 pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
+use crate::obstacles::Obstacles;
 use crate::reference::PlannedReference;
 
 /// Checks whether an experiment's matrix can be planned, as far as that is known without devices: it
@@ -147,6 +153,9 @@ struct PlannedModel {
     id: String,
     facts: ModelFacts,
     inputs: InputSource<FileId>,
+    axes: AxesChoice,
+    /// Legal values of inputs, by the file.
+    values: BTreeMap<FileId, BTreeMap<String, LegalValues>>,
     identity: ModelPart,
 }
 
@@ -155,12 +164,13 @@ impl PlannedModel {
         let known = facts.models.get(&model.id);
         let known = known.ok_or_else(|| PlanError::UnknownModel(model.id.clone()))?;
         let inputs = match &model.inputs {
-            InputSource::Files { inputs, labels } => InputSource::Files {
+            InputSource::Files { inputs, labels, drawn } => InputSource::Files {
                 inputs: inputs
                     .iter()
                     .map(|(name, path)| (name.clone(), facts.file(path)))
                     .collect(),
                 labels: labels.as_ref().map(|path| facts.file(path)),
+                drawn: drawn.clone(),
             },
             InputSource::Synthetic(inputs) => InputSource::Synthetic(inputs.clone()),
         };
@@ -168,7 +178,12 @@ impl PlannedModel {
             id: model.id.clone(),
             facts: known.clone(),
             inputs,
-            identity: ModelPart::new(model, known, &facts.data),
+            axes: model.axes.clone(),
+            values: known
+                .values()
+                .filter_map(|file| Some((file.clone(), facts.structures.get(file)?.values.clone())))
+                .collect(),
+            identity: ModelPart::new(model, known, facts),
         })
     }
 }
@@ -188,6 +203,7 @@ pub struct Plan {
     values: Values,
     cells: Cells,
     reference: Option<PlannedReference>,
+    obstacles: Obstacles,
     measure: MeasureSettings,
     /// The canonical text of `measure`, for each scenario.
     measure_identity: Vec<(Scenario, String)>,
@@ -210,6 +226,7 @@ impl Plan {
         let _span = tracing::debug_span!("plan", experiment = experiment.name).entered();
         let (values, cells) = axes::cells(experiment, &facts)?;
         within_limit(&cells)?;
+        let obstacles = Obstacles::new(experiment, &facts, &values.extents())?;
         let mut plan = Self {
             models: experiment
                 .models
@@ -227,6 +244,7 @@ impl Plan {
             values,
             cells,
             reference: PlannedReference::new(experiment, &facts)?,
+            obstacles,
             measure: experiment.measure.clone(),
             measure_identity: Scenario::ALL
                 .iter()
@@ -241,6 +259,12 @@ impl Plan {
         for cell in plan.cells.iter() {
             let cell = plan.values.coordinates(cell);
             let is_searched = cell.load.scenario.is_open_loop() && cell.load.rate.is_none();
+            if let Some(obstacle) = plan.obstacles.of(cell.model, cell.precision, cell.extent())
+                && !obstacle.is_gap()
+            {
+                let (model, obstacle) = (plan.models[cell.model].id.clone(), obstacle.clone());
+                return Err(PlanError::Axes { model, obstacle: Box::new(obstacle) });
+            }
             match plan.runnable(&cell) {
                 Ok(_) => {
                     plan.count.cases += 1;
@@ -266,6 +290,15 @@ impl Plan {
     #[must_use]
     pub fn estimate(&self) -> Estimate {
         Estimate::new(self.count.cases, self.searched, &self.measure)
+    }
+
+    /// Returns the meaning of each model's axes, by the model's id. A model whose file does not tell its inputs is
+    /// left out.
+    pub fn axes(&self) -> impl Iterator<Item = (&str, &AxesUse)> {
+        let models = self.models.iter().enumerate();
+        models.filter_map(|(position, model)| {
+            Some((model.id.as_str(), self.obstacles.axes(position)?))
+        })
     }
 
     /// Returns the cases and gaps in order, each created on demand.
@@ -322,7 +355,10 @@ impl Plan {
             let offered = model.facts.precisions().collect();
             Gap::ModelFileMissing { model: model.id.clone(), precision: cell.precision, offered }
         })?;
-        Ok((found, file))
+        match self.obstacles.of(cell.model, cell.precision, cell.extent()) {
+            Some(obstacle) => Err(Unsupported::Axes { obstacle: obstacle.clone() }.into()),
+            None => Ok((found, file)),
+        }
     }
 
     fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {
@@ -355,6 +391,8 @@ impl Plan {
             environment: backend.environment.clone(),
             check,
             inputs: model.inputs.clone(),
+            axes: model.axes.clone(),
+            values: model.values.get(file).cloned().unwrap_or_default(),
             measure: of_scenario(&self.measure, scenario),
             seed: self.seed,
             process: 0,

@@ -53,13 +53,14 @@ impl PlannedReference {
         let precision = check.precision;
         // A reference without its own file runs the case's.
         let file = model.get(precision).unwrap_or(own);
+        let own_precision = key.precision;
         // Where and in which precision it is computed are the reference's own; a load computes nothing.
         let own = [Axis::Model, Axis::Backend, Axis::Device, Axis::Precision];
         let shared = Axis::ALL
             .iter()
             .filter(|axis| axis.role() != AxisRole::Load && !own.contains(axis))
             .filter_map(|axis| Some((axis.name(), axis.value(key)?)));
-        let text = json!({
+        let mut text = json!({
             "axes": shared.collect::<BTreeMap<_, _>>(),
             "device": found.device.id,
             "inputs": identity.inputs,
@@ -70,6 +71,15 @@ impl PlannedReference {
             "seed": seed,
             "threads": backend.threads,
         });
+        if let Some(weights) = identity::weights(file) {
+            text["weights"] = weights;
+        }
+        if let Some(axes) = &identity.axes {
+            text["model-axes"] = axes.as_str().into();
+        }
+        if let Some(values) = identity.values_of(own_precision) {
+            text["values"] = values.into();
+        }
         let tolerance = check.tolerances.get(&key.precision).copied();
         Check {
             id: identity::id(&text.to_string()),

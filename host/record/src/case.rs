@@ -9,6 +9,7 @@ use crate::backend::{DeviceInfo, PluginIdentity};
 use crate::check::Check;
 use crate::file::FileId;
 use crate::key::CaseKey;
+use crate::model::{AxesChoice, LegalValues};
 use crate::names::names;
 use crate::numbered::is_first;
 use crate::settings::MeasureSettings;
@@ -30,10 +31,21 @@ pub struct SyntheticInput {
     /// Sizes of named or numbered dynamic axes other than batch and sequence length.
     #[serde(default)]
     pub dimensions: BTreeMap<String, u64>,
-    /// Lowest value.
-    pub low: f64,
-    /// Highest value.
-    pub high: f64,
+    /// Lowest value; `None` leaves it to the graph, or is 0.
+    pub low: Option<f64>,
+    /// Highest value; `None` leaves it to the graph, or is 1.
+    pub high: Option<f64>,
+}
+
+impl SyntheticInput {
+    /// Returns the range that is set, if any of its ends is.
+    #[must_use]
+    pub fn range(&self) -> Option<(f64, f64)> {
+        match (self.low, self.high) {
+            (None, None) => None,
+            (low, high) => Some((low.unwrap_or(0.0), high.unwrap_or(1.0))),
+        }
+    }
 }
 
 /// Source of a model's inputs. A file is a path in a manifest, and a [`FileId`] in a case.
@@ -46,9 +58,30 @@ pub enum InputSource<File = PathBuf> {
         inputs: BTreeMap<String, File>,
         /// Class labels: integers, shape `[examples]`.
         labels: Option<File>,
+        /// Inputs that are drawn instead.
+        #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
+        drawn: BTreeMap<String, SyntheticInput>,
     },
-    /// Values drawn from the seed. Inputs not named here are drawn uniformly from 0 to 1.
+    /// Values drawn from the seed. Inputs not named here are drawn as the graph tells, or else uniformly from
+    /// 0 to 1.
     Synthetic(BTreeMap<String, SyntheticInput>),
+}
+
+impl<File> InputSource<File> {
+    /// Returns the settings of inputs that are drawn.
+    #[must_use]
+    pub fn drawn(&self) -> &BTreeMap<String, SyntheticInput> {
+        match self {
+            Self::Files { drawn, .. } | Self::Synthetic(drawn) => drawn,
+        }
+    }
+
+    /// Returns the sizes that the manifest gives to axes of drawn inputs.
+    #[must_use]
+    pub fn dimensions(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let drawn = self.drawn().iter().filter(|(_, input)| !input.dimensions.is_empty());
+        drawn.map(|(name, input)| (name.clone(), input.dimensions.clone())).collect()
+    }
 }
 
 /// A case, with everything that an executor needs to measure it. Files and plugins are named by their
@@ -88,6 +121,12 @@ pub struct CaseSpec {
     pub check: Option<Box<Check>>,
     /// Source of the inputs.
     pub inputs: InputSource<FileId>,
+    /// Meaning and sizes of the model's axes, as far as the manifest declares them.
+    #[serde(default, skip_serializing_if = "AxesChoice::is_default")]
+    pub axes: AxesChoice,
+    /// Legal values of inputs, as the model's graph tells them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, LegalValues>,
     /// Settings for the measurement.
     pub measure: MeasureSettings,
     /// Seed of everything random in this case.

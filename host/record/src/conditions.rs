@@ -6,6 +6,7 @@ use crate::check::Parity;
 use crate::device_state::DeviceStates;
 use crate::energy::Energy;
 use crate::gap::Gap;
+use crate::model_use::ModelUse;
 use crate::placement::{DeviceTime, Placement};
 
 /// Conditions of a case's measurement. Everything is optional: a record from before a field was
@@ -47,6 +48,9 @@ pub struct Conditions {
     /// Comparison of its outputs with the reference's, if the manifest names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parity: Option<Parity>,
+    /// Meaning of the model's axes, and shapes and values of its inputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelUse>,
 }
 
 /// Scheduling of a worker, as in force when the plugin was opened.
@@ -274,6 +278,16 @@ mod tests {
                 tolerance: crate::Tolerance::of(crate::Precision::Fp16),
                 batches: 2,
                 outputs: Vec::new(),
+            }),
+            model: Some(crate::ModelUse {
+                axes: crate::AxesUse::default(),
+                inputs: vec![crate::InputUse {
+                    name: "ids".into(),
+                    element_type: "int64".into(),
+                    shape: vec![8, 128],
+                    origin: crate::InputOrigin::Index { entries: 30522, operator: "Gather".into() },
+                }],
+                samples: Err(NotMeasured::NoBatchAxis.into()),
             }),
         };
         let text = serde_json::to_string(&conditions).expect("JSON");

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::key::{Mode, Precision};
+use crate::model::AxisObstacle;
 use crate::names::names;
 use crate::phase::{ErrorCode, Phase};
 use crate::words::{bytes, list, time};
@@ -140,6 +141,18 @@ pub enum Unsupported {
         /// Modes that the backend supports.
         offered: Vec<Mode>,
     },
+    /// The model's axes cannot have the case's batch or sequence length.
+    Axes {
+        /// The reason.
+        obstacle: AxisObstacle,
+    },
+    /// The model takes an input that can be neither drawn nor read from a file.
+    InputKind {
+        /// The input.
+        input: String,
+        /// Its kind of value, such as `string` or `map`.
+        value_kind: String,
+    },
     /// A metric reported it.
     Metric {
         /// Its message.
@@ -169,6 +182,19 @@ pub enum NotMeasured {
     Metric {
         /// Its message.
         metric_message: String,
+    },
+    /// No axis of the model counts examples.
+    NoBatchAxis,
+    /// No output has an axis that could count examples.
+    NoBatchOfOutputs,
+    /// An output has another number of examples than its inputs.
+    BatchOfOutput {
+        /// The output.
+        output: String,
+        /// Size of its batch axis.
+        examples: i64,
+        /// Examples in the inputs.
+        batch: u64,
     },
     /// The operating system could not start a thread for it.
     NoThread {
@@ -291,6 +317,12 @@ impl From<NotMeasured> for Gap {
     }
 }
 
+impl From<Unsupported> for Gap {
+    fn from(cause: Unsupported) -> Self {
+        Self::Unsupported(cause)
+    }
+}
+
 impl From<Impossible> for Gap {
     fn from(cause: Impossible) -> Self {
         Self::Impossible(cause)
@@ -376,6 +408,12 @@ impl fmt::Display for Unsupported {
                     list(&names, "and")
                 )
             }
+            Self::Axes { obstacle } => obstacle.fmt(formatter),
+            Self::InputKind { input, value_kind } => write!(
+                formatter,
+                "the model's input `{input}` is a {value_kind}, which can neither be drawn nor read from a \
+                 file"
+            ),
             Self::Metric { metric_message } => formatter.write_str(metric_message),
         }
     }
@@ -391,6 +429,18 @@ impl fmt::Display for NotMeasured {
                 write!(formatter, "the backend reported: {call}: {backend_message} ({code})")
             }
             Self::Metric { metric_message } => formatter.write_str(metric_message),
+            Self::NoBatchAxis => formatter.write_str(
+                "no axis of the model counts examples, so samples cannot be counted; name it with \
+                 `axes.batch` in the `[[model]]` if there is one",
+            ),
+            Self::NoBatchOfOutputs => formatter.write_str(
+                "no output has an axis that could count examples, so samples cannot be counted",
+            ),
+            Self::BatchOfOutput { output, examples, batch } => write!(
+                formatter,
+                "output `{output}` has {examples} for a batch of {batch}, so samples cannot be counted; if \
+                 another axis counts examples, name it with `axes.batch` in the `[[model]]`"
+            ),
             Self::NoThread { system_message } => {
                 write!(formatter, "the measuring thread could not be started: {system_message}")
             }

@@ -23,6 +23,8 @@ mod file;
 mod gap;
 mod key;
 mod load;
+mod model;
+mod model_use;
 mod names;
 mod number;
 mod numbered;
@@ -67,6 +69,11 @@ pub use load::{
     Pace, Probe, RateBound, RateCurve, RateSearch, RuleDifference, SearchEnd, SteadyClass,
     TimedCall, Verdict, WarmUpFacts,
 };
+pub use model::{
+    AxesChoice, AxesUse, AxisName, AxisObstacle, AxisPlace, AxisUse, FixedAxis, LegalValues,
+    ModelStructure, OpenAxis, Port, PortAxis, Signature, shown_axes,
+};
+pub use model_use::{InputOrigin, InputUse, ModelUse};
 pub use number::{Rate, Share};
 pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};
 pub use phase::{ErrorCode, Phase};

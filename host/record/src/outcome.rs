@@ -127,6 +127,12 @@ pub enum Failure {
         /// The value, and what it contradicts.
         detail: String,
     },
+    /// The worker found that the case is a gap, which is how it is recorded.
+    #[error("{gap}")]
+    Gap {
+        /// The gap.
+        gap: Box<Gap>,
+    },
     /// An input is missing, unreadable or does not fit the model.
     #[error("input: {detail}")]
     Input {
@@ -154,7 +160,7 @@ pub enum Failure {
         detail: String,
     },
     /// The outputs differ from the reference's.
-    #[error("the outputs differ from the reference's ({difference}): {detail}")]
+    #[error("the outputs differ from the reference's ({difference}): {detail}{}", tolerance(*.difference))]
     Differs {
         /// The kind of difference.
         difference: DifferenceKind,
@@ -162,6 +168,20 @@ pub enum Failure {
         detail: String,
         /// All available figures.
         parity: Box<Parity>,
+    },
+    /// The model differs from itself, so its outputs cannot be compared.
+    #[error(
+        "the model differs from itself: the reference ran it twice with the same inputs, and {differing} of \
+         {values} values of output `{output}` differ; it has random numbers, or its engine does not compute the \
+         same twice, and nothing can agree with it. Measure it without `[check]`"
+    )]
+    Varies {
+        /// The output.
+        output: String,
+        /// Values that differ; 0 if the shape does.
+        differing: u64,
+        /// All values.
+        values: u64,
     },
     /// The reference has no outputs to compare with.
     #[error("no reference outputs to compare with: {detail}")]
@@ -185,6 +205,14 @@ pub enum Failure {
 
 fn last_words(said: &str) -> String {
     if said.is_empty() { String::new() } else { format!(": {said}") }
+}
+
+/// Writes which key of the manifest judges a difference.
+fn tolerance(difference: DifferenceKind) -> &'static str {
+    match difference {
+        DifferenceKind::BeyondTolerance => "; `[check] tolerance` sets how much they may differ",
+        _ => "",
+    }
 }
 
 fn misplaced(fallback: Option<&Fallback>) -> String {
@@ -299,11 +327,13 @@ impl Failure {
             Self::PluginChanged { .. } => "plugin-changed",
             Self::Backend { .. } => "backend",
             Self::Impossible { .. } => "impossible",
+            Self::Gap { .. } => "gap",
             Self::Input { .. } => "input",
             Self::Protocol { .. } => "protocol",
             Self::NotPinned { .. } => "not-pinned",
             Self::NotPrioritised { .. } => "not-prioritised",
             Self::Differs { .. } => "differs",
+            Self::Varies { .. } => "varies",
             Self::NoReference { .. } => "no-reference",
             Self::Misplaced { .. } => "misplaced",
             Self::NotStarted { .. } => "not-started",
@@ -439,7 +469,7 @@ impl CaseRecord {
         }
         if let Some(spec) = &mut self.spec {
             shorten(&mut spec.model);
-            if let InputSource::Files { inputs, labels } = &mut spec.inputs {
+            if let InputSource::Files { inputs, labels, .. } = &mut spec.inputs {
                 inputs.values_mut().chain(labels).for_each(shorten);
             }
             if let Some(check) = &mut spec.check {
@@ -510,6 +540,7 @@ mod tests {
             Failure::TimedOut { phase: Phase::Load, limit_ns: 1 },
             Failure::NotAPlugin { detail: detail() },
             Failure::NotPrioritised { detail: detail() },
+            Failure::Varies { output: detail(), differing: 1, values: 2 },
             Failure::NoReference { detail: detail() },
             Failure::NotStarted { detail: detail() },
         ];

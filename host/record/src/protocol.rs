@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::DeviceInfo;
 use crate::case::CaseSpec;
+use crate::model::ModelStructure;
 use crate::outcome::{Failure, WorkerReport};
 use crate::phase::Phase;
 use crate::sample::{
@@ -24,7 +25,7 @@ use crate::sample::{
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 5;
+pub const PROTOCOL_VERSION: u32 = 6;
 
 /// The line on a worker's standard input that asks it to end what is under way. The host says this only to a
 /// worker that is [`Message::Cancellable`], before it ends it by force.
@@ -60,6 +61,13 @@ pub enum Request {
         #[serde(default)]
         sha256: Option<String>,
     },
+    /// Read the structure of a model's file, without a plugin.
+    Inspect {
+        /// [`PROTOCOL_VERSION`] of the host.
+        protocol_version: u32,
+        /// The model.
+        model: PathBuf,
+    },
     /// Measure one case.
     Measure {
         /// [`PROTOCOL_VERSION`] of the host.
@@ -86,12 +94,13 @@ pub enum Request {
 }
 
 impl Request {
-    /// Returns the plugin's library.
+    /// Returns the plugin's library; `None` if no plugin is opened.
     #[must_use]
-    pub fn library(&self) -> &Path {
+    pub fn library(&self) -> Option<&Path> {
         match self {
-            Self::Describe { library, .. } => library,
-            Self::Measure { files, .. } | Self::Reference { files, .. } => &files.library,
+            Self::Describe { library, .. } => Some(library),
+            Self::Inspect { .. } => None,
+            Self::Measure { files, .. } | Self::Reference { files, .. } => Some(&files.library),
         }
     }
 }
@@ -159,6 +168,8 @@ pub enum Message {
     Cancellable,
     /// Answer to [`Request::Describe`].
     Described(Box<BackendDescription>),
+    /// Answer to [`Request::Inspect`].
+    Inspected(Box<ModelStructure>),
     /// Samples.
     Samples(SampleBlock),
     /// Outputs.
@@ -180,6 +191,7 @@ enum Control {
     Working { part: Option<f64>, doing: String },
     Cancellable,
     Described(Box<BackendDescription>),
+    Inspected(Box<ModelStructure>),
     Finished(Box<WorkerReport>),
     Kept,
     Failed(Failure),
@@ -284,6 +296,7 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Working { part, doing } => Control::Working { part, doing },
         Message::Cancellable => Control::Cancellable,
         Message::Described(description) => Control::Described(description),
+        Message::Inspected(structure) => Control::Inspected(structure),
         Message::Finished(report) => Control::Finished(report),
         Message::Kept => Control::Kept,
         Message::Failed(failure) => Control::Failed(failure),
@@ -305,6 +318,7 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Working { part, doing } => Message::Working { part, doing },
         Control::Cancellable => Message::Cancellable,
         Control::Described(description) => Message::Described(description),
+        Control::Inspected(structure) => Message::Inspected(structure),
         Control::Finished(report) => Message::Finished(report),
         Control::Kept => Message::Kept,
         Control::Failed(failure) => Message::Failed(failure),

@@ -55,6 +55,8 @@ names! {
         FellBack = "fell-back",
         /// Some of the model's outputs are NaN.
         NotANumber = "not-a-number",
+        /// An output has one value only, or infinite ones.
+        TrivialOutput = "trivial-output",
         /// The backend wrote to standard output or standard error while it was measured.
         OutputWritten = "output-written",
         /// The backend left processes behind.
@@ -126,6 +128,7 @@ impl WarningKind {
             | Self::FrequencyChanged
             | Self::PageFaults
             | Self::NotAsAsked
+            | Self::TrivialOutput
             | Self::FileLost => true,
             Self::WideInterval
             | Self::LimitUndecided
@@ -154,6 +157,7 @@ impl WarningKind {
         matches!(
             self,
             Kind::NotANumber
+                | Kind::TrivialOutput
                 | Kind::FellBack
                 | Kind::NotAsAsked
                 | Kind::OutputsNotCollected
@@ -342,6 +346,18 @@ pub enum Doubt {
         nan_values: u64,
         /// Number of all values.
         values: u64,
+    },
+    /// An output has one value only, or infinite ones, so that it says little about the work.
+    TrivialOutput {
+        /// The output's name.
+        output: String,
+        /// Number of all values.
+        values: u64,
+        /// Number of infinite values.
+        infinite_values: u64,
+        /// The value that all have, if they are finite.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        constant: Option<f64>,
     },
     /// The backend wrote output in the part that is timed.
     OutputWritten {
@@ -633,6 +649,7 @@ impl Doubt {
             Self::Impossible { .. } => WarningKind::Impossible,
             Self::FellBack { .. } => WarningKind::FellBack,
             Self::NotANumber { .. } => WarningKind::NotANumber,
+            Self::TrivialOutput { .. } => WarningKind::TrivialOutput,
             Self::OutputWritten { .. } => WarningKind::OutputWritten,
             Self::ProcessesLeft { .. } => WarningKind::ProcessesLeft,
             Self::MachineBusy { .. } => WarningKind::MachineBusy,
@@ -678,6 +695,10 @@ impl Doubt {
             }
             Self::FellBack { ref fallback } => fallback.time_ratio(),
             Self::NotANumber { nan_values, values, .. } => nan_values as f64 / values as f64,
+            Self::TrivialOutput { infinite_values, values, constant, .. } => match constant {
+                Some(_) => 1.0,
+                None => infinite_values as f64 / values.max(1) as f64,
+            },
             Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
                 standard_output_bytes as f64 + standard_error_bytes as f64
             }
@@ -912,6 +933,20 @@ impl fmt::Display for Doubt {
             Self::FellBack { fallback } => fallback.fmt(formatter),
             Self::NotANumber { output, nan_values, values } => {
                 write!(formatter, "{nan_values} of {values} values of output `{output}` are NaN")
+            }
+            Self::TrivialOutput { output, values, infinite_values, constant } => {
+                match constant {
+                    Some(value) => {
+                        write!(formatter, "all {values} values of output `{output}` are {value}")?;
+                    }
+                    None => write!(
+                        formatter,
+                        "{infinite_values} of {values} values of output `{output}` are infinite"
+                    )?,
+                }
+                formatter.write_str(
+                    ", which any engine could answer; inputs with other values may tell more",
+                )
             }
             Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
                 let streams = [
@@ -1287,6 +1322,16 @@ mod tests {
             (
                 Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 },
                 "1 of 2 values of output `y` are NaN",
+            ),
+            (
+                Doubt::TrivialOutput {
+                    output: "y".into(),
+                    values: 8,
+                    infinite_values: 0,
+                    constant: Some(0.5),
+                },
+                "all 8 values of output `y` are 0.5, which any engine could answer; inputs with other values may \
+                 tell more",
             ),
             (
                 Doubt::OutputWritten { standard_output_bytes: 52_000, standard_error_bytes: 7 },

@@ -1,11 +1,13 @@
 //! The executor of this machine: a worker process for each case.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
-use host_record::{CaseSpec, ErrorCode, Failure, Gap, Outcome, Phase, SampleBlock, Unsupported};
+use host_record::{
+    CaseSpec, ErrorCode, Failure, Gap, ModelStructure, Outcome, Phase, SampleBlock, Unsupported,
+};
 
 use crate::environment::variables_of_worker;
 use crate::error::RunError;
@@ -85,6 +87,49 @@ impl LocalExecutor {
             library: plugin.library.clone(),
             sha256: sha256.map(Into::into),
         };
+        let (conclusion, phase, standard_error) =
+            self.ask(self.program(plugin), &request, interrupt);
+        let failure = match conclusion {
+            Conclusion::Described(description) => return Ok(*description),
+            other => other.instead_of("a description", phase),
+        };
+        tracing::debug!(%failure, "the plugin could not be described");
+        Err(Box::new(DescribeError { failure, standard_error }))
+    }
+
+    /// Reads the structure of a model's file in a worker: the file comes from somebody else, and this process
+    /// does not parse it.
+    ///
+    /// # Errors
+    ///
+    /// If the file is damaged, or one of the files that it names is missing or out of its folder; or a requested
+    /// stop.
+    #[tracing::instrument(skip_all, fields(model = %model.display()))]
+    pub fn inspect(
+        &self,
+        model: &Path,
+        interrupt: &Interrupt,
+    ) -> Result<ModelStructure, Box<DescribeError>> {
+        let request =
+            Request::Inspect { protocol_version: PROTOCOL_VERSION, model: model.to_owned() };
+        let program = Program { executable: &self.worker, runtime: None, variables: &[] };
+        let (conclusion, phase, standard_error) = self.ask(program, &request, interrupt);
+        let failure = match conclusion {
+            Conclusion::Inspected(structure) => return Ok(*structure),
+            other => other.instead_of("the structure of a model", phase),
+        };
+        tracing::debug!(%failure, "the model could not be read");
+        Err(Box::new(DescribeError { failure, standard_error }))
+    }
+
+    /// Starts a worker for a request that measures nothing. Returns how it ended, in which phase, and its last
+    /// standard error.
+    fn ask(
+        &self,
+        program: Program<'_>,
+        request: &Request,
+        interrupt: &Interrupt,
+    ) -> (Conclusion, Phase, String) {
         let limits =
             Limits { silence: self.describe_timeout, measuring: Duration::ZERO, memory: None };
         let mut phase = Phase::Start;
@@ -94,22 +139,9 @@ impl LocalExecutor {
             }
             Ok::<_, std::convert::Infallible>(())
         };
-        let program = self.program(plugin);
         let Ok((conclusion, standard_error)) =
-            supervise(program, &request, limits, interrupt, ignore);
-        let failure = match conclusion {
-            Conclusion::Described(description) => return Ok(*description),
-            Conclusion::Failed(failure) => failure,
-            Conclusion::Finished(_) | Conclusion::Kept => Failure::Protocol {
-                phase,
-                detail: "expected a description, got the end of a case".into(),
-            },
-            Conclusion::Interrupted => {
-                Failure::Protocol { phase, detail: "interrupted before an answer came".into() }
-            }
-        };
-        tracing::debug!(%failure, "the plugin could not be described");
-        Err(Box::new(DescribeError { failure, standard_error }))
+            supervise(program, request, limits, interrupt, ignore);
+        (conclusion, phase, standard_error)
     }
 
     /// Measures one case.
@@ -162,12 +194,9 @@ impl LocalExecutor {
             Conclusion::Interrupted => return Ok(None),
             Conclusion::Finished(report) => Outcome::Finished(report),
             Conclusion::Failed(failure) => outcome_of(failure, plugin.missing_runtime.as_ref()),
-            Conclusion::Described(_) | Conclusion::Kept => Outcome::Failed {
-                failure: Failure::Protocol {
-                    phase: Phase::Start,
-                    detail: "expected the report of a case, got another answer".into(),
-                },
-            },
+            other => {
+                Outcome::Failed { failure: other.instead_of("the report of a case", Phase::Start) }
+            }
         };
         Ok(Some((outcome, standard_error)))
     }
@@ -195,7 +224,7 @@ impl Executor for LocalExecutor {
         let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
         let started_at = jiff::Timestamp::now().to_string();
         // A case without reference outputs for its check is not started, and takes no time.
-        let unstarted = |failure| (Outcome::Failed { failure }, String::new(), Duration::ZERO);
+        let unstarted = |failure| (outcome_of(failure, None), String::new(), Duration::ZERO);
         let end = match (reference, found) {
             (Reference::Interrupted, _) => None,
             (Reference::Failed(failure), _) | (_, Err(failure)) => Some(unstarted(failure)),
@@ -234,6 +263,7 @@ fn outcome_of(failure: Failure, missing: Option<&Gap>) -> Outcome {
             let cause = Unsupported::Backend { phase, call, backend_message: message };
             Outcome::Gap { gap: Gap::Unsupported(cause) }
         }
+        Failure::Gap { gap } => Outcome::Gap { gap: *gap },
         failure => Outcome::Failed { failure },
     }
 }

@@ -29,7 +29,7 @@ pub(crate) enum Reference {
 /// References that failed in this run and are not tried again.
 #[derive(Debug, Default)]
 pub(crate) struct References {
-    failed: HashMap<String, String>,
+    failed: HashMap<String, Failure>,
 }
 
 impl References {
@@ -44,28 +44,33 @@ impl References {
         interrupt: &Interrupt,
     ) -> Reference {
         let Some(check) = &case.check else { return Reference::Unasked };
-        let no_reference = |detail: &str| {
-            let detail = format!("the reference, {}, failed: {detail}", check.reference());
-            Reference::Failed(Failure::NoReference { detail })
+        let no_reference = |failure: &Failure| match failure {
+            // The model is the reason, whoever runs it.
+            Failure::Gap { .. } | Failure::Varies { .. } => Reference::Failed(failure.clone()),
+            _ => {
+                let detail = format!("the reference, {}, failed: {failure}", check.reference());
+                Reference::Failed(Failure::NoReference { detail })
+            }
         };
-        if let Some(detail) = self.failed.get(&check.id) {
-            return no_reference(detail);
+        if let Some(failure) = self.failed.get(&check.id) {
+            return no_reference(failure);
         }
         let Some(folder) = folder else {
-            return no_reference("this run has no folder to keep it in");
+            let detail = "this run has no folder to keep it in".into();
+            return no_reference(&Failure::NotStarted { detail });
         };
         let file = folder.join(&check.id);
         if file.is_file() {
             return Reference::Kept(file);
         }
         let case = case.reference(check);
-        let found = find(resolver, &case).map_err(|failure| failure.to_string());
+        let found = find(resolver, &case);
         match found.and_then(|found| make(worker, case, found, folder, &file, interrupt)) {
             Ok(true) => Reference::Kept(file),
             Ok(false) => Reference::Interrupted,
-            Err(detail) => {
-                let reference = no_reference(&detail);
-                self.failed.insert(check.id.clone(), detail);
+            Err(failure) => {
+                let reference = no_reference(&failure);
+                self.failed.insert(check.id.clone(), failure);
                 reference
             }
         }
@@ -80,8 +85,10 @@ fn make(
     folder: &Path,
     file: &Path,
     interrupt: &Interrupt,
-) -> Result<bool, String> {
-    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+) -> Result<bool, Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::NotStarted {
+        detail: format!("{}: {error}", folder.display()),
+    })?;
     let limits = Limits {
         silence: Duration::from_nanos(case.measure.timeout_ns),
         measuring: Duration::ZERO,
@@ -100,10 +107,6 @@ fn make(
     match conclusion {
         Conclusion::Kept => Ok(true),
         Conclusion::Interrupted => Ok(false),
-        Conclusion::Failed(failure) => Err(failure.to_string()),
-        Conclusion::Described(_) | Conclusion::Finished(_) => {
-            let detail = "expected word that outputs are kept, got another answer".into();
-            Err(Failure::Protocol { phase: Phase::Start, detail }.to_string())
-        }
+        other => Err(other.instead_of("word that outputs are kept", Phase::Start)),
     }
 }

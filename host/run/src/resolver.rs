@@ -7,7 +7,7 @@ use host_record::{CaseSpec, Failure, FileId, Gap, InputSource, PluginIdentity};
 
 /// Finds a case's files and plugins on one machine.
 pub trait Resolver: Send + Sync {
-    /// Returns the path of a file with this content.
+    /// Returns the path of a file with this content. Its parts lie in its folder, under their names.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ pub(crate) fn find(resolver: &dyn Resolver, case: &CaseSpec) -> Result<Found, Fa
         model: file(&case.model)?,
         ..CaseFiles::default()
     };
-    if let InputSource::Files { inputs, labels } = &case.inputs {
+    if let InputSource::Files { inputs, labels, .. } = &case.inputs {
         for (name, id) in inputs {
             files.inputs.insert(name.clone(), file(id)?);
         }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use host_machine::Machine;
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
-use host_record::{Doubt, Failure, OutputBlock, Phase, StartedProcesses, WorkerReport, words};
+use host_record::{
+    Doubt, Failure, ModelStructure, OutputBlock, Phase, StartedProcesses, WorkerReport, words,
+};
 
 use crate::Interrupt;
 use crate::death::{self, Memory};
@@ -41,6 +43,8 @@ pub(crate) struct Limits {
 pub(crate) enum Conclusion {
     /// The worker described a plugin.
     Described(Box<BackendDescription>),
+    /// The worker read the structure of a model.
+    Inspected(Box<ModelStructure>),
     /// The worker finished its case.
     Finished(Box<WorkerReport>),
     /// The worker stored the outputs of a reference.
@@ -49,6 +53,20 @@ pub(crate) enum Conclusion {
     Failed(Failure),
     /// The worker was killed because of an interruption.
     Interrupted,
+}
+
+impl Conclusion {
+    /// Returns the failure of a worker that ended otherwise than with what it was asked for.
+    pub(crate) fn instead_of(self, expected: &str, phase: Phase) -> Failure {
+        let detail = match self {
+            Self::Failed(failure) => return failure,
+            Self::Interrupted => "interrupted before an answer came".into(),
+            Self::Described(_) | Self::Inspected(_) | Self::Finished(_) | Self::Kept => {
+                format!("expected {expected}, got another answer")
+            }
+        };
+        Failure::Protocol { phase, detail }
+    }
 }
 
 /// The program to start as a worker, its plugin's runtime, and variables of the host beyond those that every worker
@@ -165,8 +183,12 @@ pub(crate) fn supervise<E>(
                 standard_error.truncate(standard_error.trim_end().len());
                 let _ = writeln!(standard_error, "{apart}{left}");
             }
-            Conclusion::Described(_) | Conclusion::Kept | Conclusion::Interrupted => {
-                tracing::warn!(plugin = %request.library().display(), "{left}");
+            Conclusion::Described(_)
+            | Conclusion::Inspected(_)
+            | Conclusion::Kept
+            | Conclusion::Interrupted => {
+                let plugin = request.library().unwrap_or(Path::new("")).display();
+                tracing::warn!(%plugin, "{left}");
             }
         }
     }
@@ -313,6 +335,7 @@ impl Watch {
                 Err(detail) => fail(Failure::Protocol { phase, detail }),
             },
             Message::Described(description) => Step::Conclude(Conclusion::Described(description)),
+            Message::Inspected(structure) => Step::Conclude(Conclusion::Inspected(structure)),
             Message::Finished(mut report) => {
                 let memory = report.conditions.memory.get_or_insert_default();
                 let (sum, count) = self.average;
@@ -393,6 +416,7 @@ fn kind(message: &Message) -> &'static str {
         Message::Progress | Message::Working { .. } => "a sign of progress",
         Message::Cancellable => "word that it can be asked to end",
         Message::Described(_) => "a description",
+        Message::Inspected(_) => "the structure of a model",
         Message::Samples(_) => "samples",
         Message::Outputs(_) => "outputs",
         Message::Finished(_) => "a report",

@@ -2,11 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use host_model::{Meaning, Sizes, Wanted};
 use host_record::protocol::CaseFiles;
-use host_record::{CaseSpec, Failure, InputSource, SyntheticInput};
-use plugin_api::client::{DataType, Dimension, ModelInfo, TensorData, TensorInfo, ValueKind};
+use host_record::{
+    AxesUse, AxisObstacle, CaseSpec, Failure, InputOrigin, InputSource, InputUse, LegalValues,
+    Port, PortAxis, SyntheticInput, Unsupported, shown_axes,
+};
+use plugin_api::client::{DataType, ModelInfo, TensorData, TensorInfo, ValueKind};
 
 use crate::failure::input;
+use crate::inspect;
+use crate::legal;
 use crate::npy::NpyFile;
 use crate::synthetic;
 
@@ -27,6 +33,7 @@ const RESIDENT_BYTES: u64 = 256 << 20;
 pub(crate) struct Examples {
     batch: u64,
     seed: u64,
+    axes: AxesUse,
     inputs: Vec<Input>,
     /// Examples in the data set; `None` if inputs are drawn.
     pub(crate) count: Option<u64>,
@@ -41,12 +48,31 @@ struct Input {
     /// Of a whole batch.
     shape: Vec<i64>,
     source: Source,
+    legal: Option<LegalValues>,
 }
 
 #[derive(Debug)]
 enum Source {
-    File(NpyFile),
-    Drawn { low: f64, high: f64 },
+    /// A file whose first axis counts examples, which lie along an axis of the input.
+    Examples {
+        file: NpyFile,
+        batch_axis: usize,
+    },
+    /// A file with the whole input.
+    Whole(NpyFile),
+    Drawn(InputOrigin),
+}
+
+fn gap(cause: Unsupported) -> Failure {
+    Failure::Gap { gap: Box::new(cause.into()) }
+}
+
+/// Converts an obstacle: the model cannot do the case, or the manifest does not fit the model.
+fn obstacle(obstacle: AxisObstacle) -> Failure {
+    match obstacle.is_gap() {
+        true => gap(Unsupported::Axes { obstacle }),
+        false => input(obstacle.to_string()),
+    }
 }
 
 impl Examples {
@@ -61,73 +87,77 @@ impl Examples {
             return Err(input("a batch of no examples"));
         }
         for TensorInfo { name, kind, dtype, .. } in &model.inputs {
-            if *kind != ValueKind::Tensor {
-                let kind = kind.name();
-                return Err(input(format!("`{name}` is a {kind}, and only tensors can be given")));
-            }
-            if dtype.is_some_and(DataType::is_text) {
-                return Err(input(format!(
-                    "`{name}` takes texts, which can neither be drawn nor read from a file"
-                )));
-            }
+            let other = match dtype {
+                _ if *kind != ValueKind::Tensor => kind.name().to_owned(),
+                Some(dtype) if dtype.is_text() => dtype.to_string(),
+                _ => continue,
+            };
+            let cause = Unsupported::InputKind { input: name.clone(), value_kind: other };
+            return Err(gap(cause));
         }
-        let (inputs, count, labels) = match &case.inputs {
-            InputSource::Files { inputs: named, .. } => {
-                check_names(named.keys(), model)?;
-                let mut inputs = Vec::new();
-                for info in &model.inputs {
-                    let name = &info.name;
-                    let path = files.inputs.get(name).ok_or_else(|| {
-                        input(format!("the model's input `{name}` has no file; give it one"))
-                    })?;
-                    let file = NpyFile::open(path)?;
-                    let shape = file_shape(info, &file, case).map_err(|what| {
-                        input(format!("`{name}` from {}: {what}", path.display()))
-                    })?;
-                    let dtype = file.dtype;
-                    inputs.push(Input {
-                        name: name.clone(),
-                        dtype,
-                        shape,
-                        source: Source::File(file),
-                    });
-                }
-                let count = example_count(&inputs)?;
-                let labels = match &files.labels {
-                    Some(path) => NpyFile::open(path)?.labels()?,
-                    None => Vec::new(),
-                };
-                if !labels.is_empty() && Some(labels.len() as u64) != count {
-                    return Err(input(format!(
-                        "there are {} labels for {} examples; expected one for each",
-                        labels.len(),
-                        count.unwrap_or(0)
-                    )));
-                }
-                (inputs, count, labels)
-            }
-            InputSource::Synthetic(settings) => {
-                check_names(settings.keys(), model)?;
-                let uniform = SyntheticInput { dimensions: BTreeMap::new(), low: 0.0, high: 1.0 };
-                let mut inputs = Vec::new();
-                for info in &model.inputs {
-                    let name = &info.name;
-                    let settings = settings.get(name).unwrap_or(&uniform);
-                    let shape = synthetic_shape(info, settings, case)
-                        .map_err(|what| input(format!("`{name}`: {what}")))?;
-                    let source = Source::Drawn { low: settings.low, high: settings.high };
-                    let dtype = info.dtype.unwrap_or(DataType::F32);
-                    inputs.push(Input { name: name.clone(), dtype, shape, source });
-                }
-                check_batch(model, batch)?;
-                (inputs, None, Vec::new())
-            }
+        check_names(case.inputs.drawn().keys(), model)?;
+        let (signature, dimensions) = (inspect::signature(model), case.inputs.dimensions());
+        let sizes = Sizes { choice: &case.axes, dimensions: &dimensions };
+        let meaning = Meaning::new(&signature, sizes).map_err(obstacle)?;
+        let mut opened = open_files(case, files, model)?;
+        let mut wanted = Wanted {
+            batch,
+            length: case.key.sequence_length.map(u64::from),
+            given: BTreeMap::new(),
         };
-        let examples = Self { batch, seed: case.seed, inputs, count, labels };
+        // Before files are compared with it.
+        meaning.check(&wanted).map_err(obstacle)?;
+        for (info, port) in model.inputs.iter().zip(&signature.inputs) {
+            let Some((path, file)) = opened.get(info.name.as_str()) else { continue };
+            let shape = file_shape(info, port, file, &meaning, &wanted)
+                .map_err(|what| input(format!("`{}` from {path}: {what}", info.name)))?;
+            wanted.given.insert(&info.name, shape);
+        }
+        let shapes = meaning.shapes(&wanted).map_err(obstacle)?;
+        let mut inputs = Vec::new();
+        for (info, shape) in model.inputs.iter().zip(shapes) {
+            let name = &info.name;
+            let shape: Result<Vec<i64>, _> = shape.into_iter().map(to_axis).collect();
+            let shape = shape.map_err(|what| input(format!("`{name}`: {what}")))?;
+            let file = opened.remove(name.as_str()).map(|(_, file)| file);
+            let dtype = file.as_ref().map(|file| file.dtype).or(info.dtype);
+            let source = match (file, meaning.batch_axis(name)) {
+                (Some(file), Some(batch_axis)) => Source::Examples { file, batch_axis },
+                (Some(file), None) => Source::Whole(file),
+                (None, _) => Source::Drawn(origin(name, dtype, case)?),
+            };
+            let dtype = dtype.unwrap_or(DataType::F32);
+            let legal = case.values.get(name).cloned();
+            inputs.push(Input { name: name.clone(), dtype, shape, source, legal });
+        }
+        let count = example_count(&inputs)?;
+        let labels = labels(files, count)?;
+        let axes = meaning.axes().clone();
+        let examples = Self { batch, seed: case.seed, axes, inputs, count, labels };
         match examples.batch_bytes() {
             Some(_) => Ok(examples),
             None => Err(input(format!("a batch of {batch} does not fit into memory"))),
         }
+    }
+
+    /// Returns the meaning of the inputs' axes.
+    pub(crate) fn axes(&self) -> &AxesUse {
+        &self.axes
+    }
+
+    /// Returns shape and origin of each input, in the model's order.
+    pub(crate) fn uses(&self) -> Vec<InputUse> {
+        let one = |input: &Input| InputUse {
+            name: input.name.clone(),
+            element_type: input.dtype.to_string(),
+            shape: input.shape.clone(),
+            origin: match &input.source {
+                Source::Examples { .. } => InputOrigin::Examples,
+                Source::Whole(_) => InputOrigin::Whole,
+                Source::Drawn(origin) => origin.clone(),
+            },
+        };
+        self.inputs.iter().map(one).collect()
     }
 
     /// Returns the shape of each input, in the model's order.
@@ -176,18 +206,26 @@ impl Examples {
         let (batch, seed) = (self.batch, self.seed);
         let make = |input_: &mut Input| {
             let bytes = match &mut input_.source {
-                Source::File(file) => {
+                Source::Examples { file, batch_axis } => {
                     let mut bytes = Vec::new();
                     file.read(first, batch, &mut bytes)?;
+                    along(*batch_axis, &input_.shape, input_.dtype, bytes)
+                }
+                Source::Whole(file) => {
+                    let mut bytes = Vec::new();
+                    file.read(0, file.examples, &mut bytes)?;
                     bytes
                 }
-                Source::Drawn { low, high } => {
-                    let count = elements(&input_.shape).unwrap_or(0) as usize;
+                Source::Drawn(origin) => {
                     let mut generator = synthetic::generator(seed, &input_.name, index);
-                    synthetic::draw(input_.dtype, count, (*low, *high), &mut generator)
+                    synthetic::make(input_.dtype, &input_.shape, origin, &mut generator)
                         .map_err(|what| input(format!("`{}`: {what}", input_.name)))?
                 }
             };
+            if let Some(legal) = &input_.legal {
+                legal::check(legal, input_.dtype, &bytes)
+                    .map_err(|what| input(format!("`{}`: {what}", input_.name)))?;
+            }
             Ok(TensorData { dtype: input_.dtype, shape: input_.shape.clone(), bytes })
         };
         self.inputs.iter_mut().map(make).collect()
@@ -205,6 +243,51 @@ fn elements(shape: &[i64]) -> Option<u64> {
     shape.iter().try_fold(1_u64, |count, size| count.checked_mul(u64::try_from(*size).ok()?))
 }
 
+/// Moves examples that lie one after the other to an axis of a shape.
+fn along(axis: usize, shape: &[i64], dtype: DataType, bytes: Vec<u8>) -> Vec<u8> {
+    if axis == 0 {
+        return bytes;
+    }
+    let count = |sizes: &[i64]| sizes.iter().map(|size| *size as usize).product::<usize>();
+    let (outer, batch) = (count(&shape[..axis]), shape[axis] as usize);
+    let inner = count(&shape[axis + 1..]) * dtype.size();
+    let mut moved = Vec::with_capacity(bytes.len());
+    for row in 0..outer {
+        for example in 0..batch {
+            let at = (example * outer + row) * inner;
+            moved.extend_from_slice(&bytes[at..at + inner]);
+        }
+    }
+    moved
+}
+
+/// Returns how an input without a file is drawn.
+fn origin(name: &str, dtype: Option<DataType>, case: &CaseSpec) -> Result<InputOrigin, Failure> {
+    if let Some((low, high)) = case.inputs.drawn().get(name).and_then(SyntheticInput::range) {
+        return Ok(InputOrigin::Declared { low, high });
+    }
+    Ok(match case.values.get(name) {
+        Some(LegalValues::Index { entries, operator }) => {
+            // A table may have more entries than the type has numbers.
+            let most = dtype.and_then(synthetic::greatest).unwrap_or(u64::MAX);
+            let entries = (*entries).min(most.saturating_add(1));
+            InputOrigin::Index { entries, operator: operator.clone() }
+        }
+        Some(LegalValues::Ones) => InputOrigin::Ones,
+        Some(LegalValues::Positions { .. }) => InputOrigin::Positions,
+        Some(LegalValues::TripCount) => return Err(input(trip_count(name))),
+        None => InputOrigin::Default,
+    })
+}
+
+/// Writes that a trip count is wanted.
+fn trip_count(name: &str) -> String {
+    format!(
+        "`{name}` is how often a loop runs, which the model does not tell; give it a range in the \
+         `[[model]]`, such as `inputs.\"{name}\" = {{ low = 10, high = 10 }}`"
+    )
+}
+
 fn check_names<'a>(
     names: impl Iterator<Item = &'a String>,
     model: &ModelInfo,
@@ -219,10 +302,52 @@ fn check_names<'a>(
     Ok(())
 }
 
+/// Opens the file of each input that has one. In a data set, an input that is neither in it nor drawn on
+/// purpose was forgotten.
+fn open_files<'a>(
+    case: &CaseSpec,
+    files: &CaseFiles,
+    model: &'a ModelInfo,
+) -> Result<BTreeMap<&'a str, (String, NpyFile)>, Failure> {
+    let InputSource::Files { inputs: named, drawn, .. } = &case.inputs else {
+        return Ok(BTreeMap::new());
+    };
+    check_names(named.keys(), model)?;
+    let mut opened = BTreeMap::new();
+    for TensorInfo { name, .. } in &model.inputs {
+        match files.inputs.get(name) {
+            Some(path) => {
+                opened.insert(name.as_str(), (path.display().to_string(), NpyFile::open(path)?));
+            }
+            None if drawn.contains_key(name) => {}
+            None => {
+                return Err(input(format!(
+                    "the model's input `{name}` has no file; give it one under `data`, or an entry under \
+                     `inputs` to draw it"
+                )));
+            }
+        }
+    }
+    Ok(opened)
+}
+
+fn labels(files: &CaseFiles, count: Option<u64>) -> Result<Vec<i64>, Failure> {
+    let Some(path) = &files.labels else { return Ok(Vec::new()) };
+    let labels = NpyFile::open(path)?.labels()?;
+    if !labels.is_empty() && Some(labels.len() as u64) != count {
+        return Err(input(format!(
+            "there are {} labels for {} examples; expected one for each",
+            labels.len(),
+            count.unwrap_or(0)
+        )));
+    }
+    Ok(labels)
+}
+
 fn example_count(inputs: &[Input]) -> Result<Option<u64>, Failure> {
     let mut first: Option<(&str, u64)> = None;
     for input_ in inputs {
-        let Source::File(file) = &input_.source else { continue };
+        let Source::Examples { file, .. } = &input_.source else { continue };
         match first {
             None if file.examples == 0 => {
                 return Err(input(format!("the file of `{}` holds no example", input_.name)));
@@ -240,158 +365,64 @@ fn example_count(inputs: &[Input]) -> Result<Option<u64>, Failure> {
     Ok(first.map(|(_, count)| count))
 }
 
-/// Returns the shape of a batch from a file, checked against the model's declaration.
-fn file_shape(info: &TensorInfo, file: &NpyFile, case: &CaseSpec) -> Result<Vec<i64>, String> {
+/// Returns the shape of an input from a file, checked against the model's declaration. Examples take the place of
+/// the batch axis; an input without one has the shape of the whole file.
+fn file_shape(
+    info: &TensorInfo,
+    port: &Port,
+    file: &NpyFile,
+    meaning: &Meaning<'_>,
+    wanted: &Wanted<'_>,
+) -> Result<Vec<u64>, String> {
     if let Some(dtype) = info.dtype.filter(|dtype| *dtype != file.dtype) {
         return Err(format!(
             "the model wants {dtype}, the file has {}; save `array.astype(\"{dtype}\")`",
             file.dtype
         ));
     }
-    let sizes: Vec<u64> =
-        std::iter::once(u64::from(case.key.batch)).chain(file.shape.iter().copied()).collect();
-    if let Some(dimensions) = &info.dimensions {
-        let found = || {
-            let examples = std::iter::once(file.examples).chain(file.shape.iter().copied());
-            format!(
-                "the model wants {}, the file has {:?}",
-                shown(dimensions),
-                Vec::from_iter(examples)
-            )
-        };
-        if dimensions.len() != sizes.len() {
-            return Err(found());
-        }
-        for (axis, (dimension, size)) in dimensions.iter().zip(&sizes).enumerate() {
-            match dimension {
-                Dimension::Fixed(wanted) if axis == 0 && wanted != size => {
-                    return Err(fixed_batch(*wanted, *size));
-                }
-                Dimension::Fixed(wanted) if wanted != size => return Err(found()),
-                Dimension::Dynamic(name) if axis > 0 && is_sequence(name) => {
-                    if let Some(length) = case.key.sequence_length
-                        && u64::from(length) != *size
-                    {
-                        return Err(format!(
-                            "the case wants sequences of {length}, the file has {size}"
-                        ));
-                    }
-                }
-                _ => {}
-            }
-        }
+    let whole = file.whole_shape();
+    let batch_axis = meaning.batch_axis(&info.name);
+    if whole.is_empty() && batch_axis.is_some() {
+        return Err("it is a single number; its first axis should count examples".into());
     }
-    sizes.into_iter().map(to_axis).collect()
-}
-
-/// Returns the shape of a drawn batch.
-fn synthetic_shape(
-    info: &TensorInfo,
-    settings: &SyntheticInput,
-    case: &CaseSpec,
-) -> Result<Vec<i64>, String> {
-    let dimensions = info.dimensions.as_ref().ok_or(
-        "the model does not say which shape it has, so it cannot be drawn; give it a file",
-    )?;
-    let batch_axis = batch_axis(dimensions);
-    let takes_size = |key: &str| {
-        dimensions.iter().enumerate().any(|(axis, dimension)| match dimension {
-            Dimension::Dynamic(name) if Some(axis) != batch_axis => {
-                key == name || key == axis.to_string()
-            }
-            _ => false,
-        })
+    let shape = match batch_axis {
+        Some(axis) if axis < whole.len() => {
+            let mut shape = file.shape.clone();
+            shape.insert(axis, wanted.batch);
+            shape
+        }
+        _ => whole.clone(),
     };
-    if let Some(key) = settings.dimensions.keys().find(|key| !takes_size(key)) {
-        let whole = shown(dimensions);
-        return Err(format!("there is no axis `{key}` to give a size to in {whole}"));
+    let Some(axes) = &port.axes else { return Ok(shape) };
+    let fits = |(axis, size): (&PortAxis, &u64)| match axis {
+        PortAxis::Fixed(wanted) => wanted == size,
+        PortAxis::Dynamic(_) => true,
+    };
+    if axes.len() != shape.len() || !axes.iter().zip(&shape).all(fits) {
+        return Err(format!("the model wants {}, the file has {whole:?}", shown_axes(axes)));
     }
-    let mut shape = Vec::new();
-    for (axis, dimension) in dimensions.iter().enumerate() {
-        let number = axis.to_string();
-        let size = match dimension {
-            Dimension::Fixed(size) => *size,
-            Dimension::Dynamic(_) if Some(axis) == batch_axis => case.key.batch.into(),
-            Dimension::Dynamic(name) => {
-                let keys = [name.as_str(), number.as_str()];
-                let given = keys.iter().find_map(|key| settings.dimensions.get(*key));
-                let length = case.key.sequence_length.filter(|_| is_sequence(name));
-                length.map(u64::from).or(given.copied()).ok_or_else(|| {
-                    let axis = if name.is_empty() { number } else { format!("{axis} (`{name}`)") };
-                    let whole = shown(dimensions);
-                    format!(
-                        "axis {axis} of {whole} has no fixed size; give it one under `dimensions`"
-                    )
-                })?
-            }
-        };
-        shape.push(to_axis(size)?);
+    let places = meaning.axes().sequence.places.iter().filter(|place| place.input == info.name);
+    for place in places {
+        let found = shape.get(place.axis as usize);
+        if let (Some(length), Some(found)) = (wanted.length, found)
+            && length != *found
+        {
+            return Err(format!("the case wants sequences of {length}, the file has {found}"));
+        }
     }
     Ok(shape)
-}
-
-/// Checks that at least one input takes batches of this size.
-fn check_batch(model: &ModelInfo, batch: u64) -> Result<(), Failure> {
-    let mut fixed = None;
-    for info in &model.inputs {
-        let Some(dimensions) = &info.dimensions else { return Ok(()) };
-        if batch_axis(dimensions).is_some() {
-            return Ok(());
-        }
-        match dimensions.first() {
-            Some(Dimension::Fixed(size)) if *size == batch => return Ok(()),
-            Some(Dimension::Fixed(size)) => fixed = fixed.or(Some(*size)),
-            _ => {}
-        }
-    }
-    match fixed {
-        Some(fixed) => Err(input(fixed_batch(fixed, batch))),
-        None => Ok(()),
-    }
-}
-
-fn fixed_batch(fixed: u64, batch: u64) -> String {
-    format!(
-        "the model's first axis is fixed at {fixed}, the case wants a batch of {batch}; export \
-         the model with a dynamic batch axis, or leave this batch size out"
-    )
-}
-
-/// Returns the axis that counts examples: one with such a name, otherwise the first.
-fn batch_axis(dimensions: &[Dimension]) -> Option<usize> {
-    let named = dimensions.iter().position(|dimension| {
-        matches!(dimension, Dimension::Dynamic(name) if name.to_lowercase().contains("batch"))
-    });
-    let first = || matches!(dimensions.first(), Some(Dimension::Dynamic(_))).then_some(0);
-    named.or_else(first)
-}
-
-/// Returns whether an axis of this name counts the tokens of a sequence.
-fn is_sequence(name: &str) -> bool {
-    name.to_lowercase().contains("seq")
 }
 
 fn to_axis(size: u64) -> Result<i64, String> {
     i64::try_from(size).map_err(|_| format!("an axis of {size} is too long"))
 }
 
-fn shown(dimensions: &[Dimension]) -> String {
-    let axes: Vec<_> = dimensions
-        .iter()
-        .map(|dimension| match dimension {
-            Dimension::Fixed(size) => size.to_string(),
-            Dimension::Dynamic(name) if name.is_empty() => "?".into(),
-            Dimension::Dynamic(name) => name.clone(),
-        })
-        .collect();
-    format!("[{}]", axes.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
-    use host_record::FileId;
+    use host_record::{AxisName, FileId};
+    use plugin_api::client::Dimension;
 
     use super::*;
     use crate::npy::tests::write;
@@ -422,12 +453,13 @@ mod tests {
     type WithFiles = (CaseSpec, CaseFiles);
 
     fn files(batch: u32, inputs: &[(&str, PathBuf)], labels: Option<PathBuf>) -> WithFiles {
-        let id = || FileId { name: "data.npy".into(), sha256: String::new() };
+        let id = || FileId { name: "data.npy".into(), sha256: String::new(), ..FileId::default() };
         let mut case = case();
         case.key.batch = batch;
         case.inputs = InputSource::Files {
             inputs: inputs.iter().map(|(name, _)| ((*name).to_owned(), id())).collect(),
             labels: labels.as_ref().map(|_| id()),
+            drawn: BTreeMap::new(),
         };
         let inputs = inputs.iter().map(|(name, path)| ((*name).to_owned(), path.clone())).collect();
         (case, CaseFiles { inputs, labels, ..CaseFiles::default() })
@@ -485,7 +517,7 @@ mod tests {
         let good = write("good.npy", "|u1", "(3, 2)", &[0; 6]);
         let model = images();
         insta::assert_snapshot!(refusal(&files(1, &[("picture", good.clone())], None), &model), @"input: the model has no input `picture`; it has `image`");
-        insta::assert_snapshot!(refusal(&files(1, &[], None), &model), @"input: the model's input `image` has no file; give it one");
+        insta::assert_snapshot!(refusal(&files(1, &[], None), &model), @"input: the model's input `image` has no file; give it one under `data`, or an entry under `inputs` to draw it");
         let floats = write("floats.npy", "<f4", "(1, 2)", &[0; 8]);
         insta::assert_snapshot!(refusal(&files(1, &[("image", floats)], None), &model), @r#"input: `image` from floats.npy: the model wants uint8, the file has float32; save `array.astype("uint8")`"#);
         let wide = write("wide.npy", "|u1", "(2, 3)", &[0; 6]);
@@ -499,7 +531,7 @@ mod tests {
         let fixed = vec![Dimension::Fixed(1), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"input: `image` from good.npy: the model's first axis is fixed at 1, the case wants a batch of 8; export the model with a dynamic batch axis, or leave this batch size out");
+        insta::assert_snapshot!(refusal(&files(8, &[("image", good.clone())], None), &fixed), @"the model's batch axis cannot be 8: axis 0 of `image` is fixed at 1; export the model with a dynamic batch axis, or leave this batch size out");
 
         let mut two = images();
         let other = tensor("other", DataType::F32, Vec::new());
@@ -512,8 +544,8 @@ mod tests {
     fn drawn_inputs_take_their_sizes_from_model_and_case() {
         let width = |key: &str| SyntheticInput {
             dimensions: BTreeMap::from([(key.to_owned(), 5)]),
-            low: 0.0,
-            high: 9.0,
+            low: None,
+            high: Some(9.0),
         };
         let mut case = drawn(2, &[("ids", width("width"))]);
         case.0.key.sequence_length = Some(3);
@@ -532,21 +564,112 @@ mod tests {
         case.0.inputs = drawn(2, &[("ids", width("2"))]).0.inputs;
         assert!(examples_of(&case, &tokens()).is_ok(), "an axis by its number");
         case.0.inputs = drawn(2, &[("ids", width("height"))]).0.inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: there is no axis `height` to give a size to in [batch, sequence, width]");
+        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids` has no dynamic axis `height`: it is [batch, sequence, width]");
         case.0.inputs = drawn(2, &[]).0.inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `ids`: axis 2 (`width`) of [batch, sequence, width] has no fixed size; give it one under `dimensions`");
-        case.0.inputs = drawn(2, &[("mask", width("0")), ("ids", width("2"))]).0.inputs;
-        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: `mask`: there is no axis `0` to give a size to in [?, seq_len]");
+        insta::assert_snapshot!(refusal(&case, &tokens()), @"input: axis 2 (`width`) of `ids` has no size; give it one in the `[[model]]` with `axes.sizes = { width = … }`");
 
         let fixed = vec![Dimension::Fixed(4), Dimension::Fixed(2)];
         let fixed =
             ModelInfo { inputs: vec![tensor("image", DataType::U8, fixed)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @"input: the model's first axis is fixed at 4, the case wants a batch of 2; export the model with a dynamic batch axis, or leave this batch size out");
-        assert!(examples_of(&drawn(4, &[]), &fixed).is_ok(), "the batch that it is fixed at");
+        insta::assert_snapshot!(refusal(&drawn(2, &[]), &fixed), @r#"the model has no batch axis for a batch of 2: axis 0 of `image` is fixed at 4; if that axis counts examples, write `axes.batch = { input = "image", axis = 0 }` in the `[[model]]`, otherwise use batch 1"#);
+        let mut declared = drawn(4, &[]);
+        declared.0.axes.batch = Some(vec![AxisName::Input { input: "image".into(), axis: 0 }]);
+        assert!(examples_of(&declared, &fixed).is_ok(), "the batch that it is fixed at");
+        assert!(examples_of(&drawn(1, &[]), &fixed).is_ok(), "a query of its own shape");
         let unknown =
             TensorInfo { dtype: None, dimensions: None, ..tensor("x", DataType::F32, Vec::new()) };
         let unknown = ModelInfo { inputs: vec![unknown], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"input: `x`: the model does not say which shape it has, so it cannot be drawn; give it a file");
+        insta::assert_snapshot!(refusal(&drawn(2, &[]), &unknown), @"input: the model does not say which shape `x` has, so it cannot be drawn; give it a file under `data`");
+    }
+
+    #[test]
+    fn examples_lie_along_the_batch_axis() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = write(folder.path(), "x.npy", "|u1", "(2, 3, 2)", &Vec::from_iter(0..12));
+        let state = tensor(
+            "state",
+            DataType::U8,
+            vec![Dimension::Fixed(3), dynamic("batch"), Dimension::Fixed(2)],
+        );
+        let model = ModelInfo { inputs: vec![state], outputs: Vec::new() };
+        let mut examples =
+            examples_of(&files(2, &[("state", path)], None), &model).expect("they fit");
+        assert_eq!(examples.shapes(), [[3, 2, 2]]);
+        let bytes = &examples.batch(0).expect("a batch")[0].bytes;
+        assert_eq!(*bytes, [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11]);
+    }
+
+    #[test]
+    fn inputs_without_a_batch_axis_come_from_whole_files() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let image = write(folder.path(), "x.npy", "|u1", "(3, 2)", &[1, 2, 3, 4, 5, 6]);
+        let rate = write(folder.path(), "rate.npy", "|u1", "()", &[16]);
+        let mut model = images();
+        model.inputs.push(tensor("rate", DataType::U8, Vec::new()));
+        model.inputs.push(tensor("noise", DataType::U8, vec![Dimension::Fixed(2)]));
+        let (mut case, paths) = files(2, &[("image", image), ("rate", rate)], None);
+        assert_eq!(
+            refusal(&(case.clone(), paths.clone()), &model),
+            "input: the model's input `noise` has no file; give it one under `data`, or an entry under \
+             `inputs` to draw it"
+        );
+        let InputSource::Files { drawn, .. } = &mut case.inputs else { panic!("files") };
+        let seven = SyntheticInput { dimensions: BTreeMap::new(), low: Some(7.0), high: Some(7.0) };
+        drawn.insert("noise".into(), seven);
+        let mut examples = examples_of(&(case, paths), &model).expect("they fit");
+        assert_eq!(examples.count, Some(3));
+        assert_eq!(examples.shapes(), [vec![2, 2], vec![], vec![2]]);
+        let second = examples.batch(1).expect("a batch");
+        let bytes: Vec<&[u8]> = second.iter().map(|input| &*input.bytes).collect();
+        assert_eq!(bytes, [&[5, 6, 1, 2][..], &[16], &[7, 7]]);
+    }
+
+    #[test]
+    fn legal_values_are_drawn_and_told() {
+        let whole =
+            |name: &str| tensor(name, DataType::I64, vec![dynamic("batch"), Dimension::Fixed(4)]);
+        let names = ["ids", "mask", "position_ids", "rounds", "other"];
+        let model = ModelInfo { inputs: names.map(whole).into(), outputs: Vec::new() };
+        let mut case = drawn(2, &[]);
+        let index = LegalValues::Index { entries: 30_522, operator: "Gather".into() };
+        case.0.values = BTreeMap::from([
+            ("ids".to_owned(), index),
+            ("mask".to_owned(), LegalValues::Ones),
+            ("position_ids".to_owned(), LegalValues::Positions { entries: None }),
+            ("rounds".to_owned(), LegalValues::TripCount),
+        ]);
+        insta::assert_snapshot!(refusal(&case, &model), @r#"input: `rounds` is how often a loop runs, which the model does not tell; give it a range in the `[[model]]`, such as `inputs."rounds" = { low = 10, high = 10 }`"#);
+        let range = SyntheticInput { dimensions: BTreeMap::new(), low: Some(3.0), high: Some(3.0) };
+        case.0.inputs = drawn(2, &[("rounds", range)]).0.inputs;
+        let mut examples = examples_of(&case, &model).expect("they can be drawn");
+        let told: Vec<_> = examples.uses().iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(told.join("\n"), @r#"
+        `ids` int64 [2, 4]: drawn from 0 to 30521 (Gather)
+        `mask` int64 [2, 4]: ones (mask)
+        `position_ids` int64 [2, 4]: 0, 1, 2, … (positions)
+        `rounds` int64 [2, 4]: drawn from 3 to 3 (manifest)
+        `other` int64 [2, 4]: drawn from 0 to 1 (default)
+        "#);
+        let batch = examples.batch(0).expect("a batch");
+        let numbers = |input: usize| -> Vec<i64> {
+            batch[input].bytes.as_chunks().0.iter().map(|one| i64::from_le_bytes(*one)).collect()
+        };
+        assert!(numbers(0).iter().all(|id| (0..30_522).contains(id)), "{:?}", numbers(0));
+        assert!(numbers(0).iter().any(|id| *id > 1), "{:?}", numbers(0));
+        assert_eq!(numbers(1), [1; 8]);
+        assert_eq!(numbers(2), [0, 1, 2, 3, 0, 1, 2, 3]);
+        assert_eq!(numbers(3), [3; 8]);
+    }
+
+    #[test]
+    fn what_can_neither_be_drawn_nor_read_is_a_gap() {
+        let text = ModelInfo {
+            inputs: vec![tensor("text", DataType::STRING, vec![dynamic("batch")])],
+            outputs: Vec::new(),
+        };
+        let failure = examples_of(&drawn(1, &[]), &text).expect_err("texts");
+        assert!(matches!(failure, Failure::Gap { .. }), "{failure:?}");
+        insta::assert_snapshot!(failure, @"the model's input `text` is a string, which can neither be drawn nor read from a file");
     }
 
     #[test]

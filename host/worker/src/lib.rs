@@ -28,12 +28,15 @@ mod exceptions;
 mod failure;
 #[doc(hidden)]
 pub mod fuzzing;
+mod inspect;
 mod lanes;
+mod legal;
 mod library;
 mod load;
 mod marks;
 mod measurement;
 mod model;
+mod model_use;
 mod npy;
 mod outputs;
 mod overseer;
@@ -50,6 +53,8 @@ mod stalls;
 mod surroundings;
 mod synthetic;
 mod thinned;
+mod trivial;
+mod varying;
 mod warnings;
 
 use std::io::{self, BufRead, Read};
@@ -109,6 +114,7 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             let described = backend::describe(connection, &library, sha256.as_deref())?;
             Message::Described(Box::new(described))
         }
+        Request::Inspect { model, .. } => Message::Inspected(Box::new(inspect::structure(&model)?)),
         Request::Measure { case, files, reference, .. } => {
             let report = measurement::measure(connection, &case, &files, reference.as_deref())?;
             Message::Finished(Box::new(report))
@@ -146,8 +152,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use host_record::{
-        CaseKey, CaseSpec, DeviceInfo, FileId, InputSource, MeasureSettings, Mode, PlacementRule,
-        PluginIdentity, Precision, WarmUp,
+        AxesChoice, CaseKey, CaseSpec, DeviceInfo, FileId, InputSource, MeasureSettings, Mode,
+        PlacementRule, PluginIdentity, Precision, WarmUp,
     };
 
     use super::*;
@@ -158,7 +164,7 @@ mod tests {
             id: "0".into(),
             index: 0,
             key: CaseKey::new("digits", "cpu", "cpu:0"),
-            model: FileId { name: "model.onnx".into(), sha256: String::new() },
+            model: FileId { name: "model.onnx".into(), sha256: String::new(), ..FileId::default() },
             machine: String::new(),
             plugin: PluginIdentity {
                 id: "cpu".into(),
@@ -180,6 +186,8 @@ mod tests {
             environment: Vec::new(),
             check: None,
             inputs: InputSource::Synthetic(BTreeMap::new()),
+            axes: AxesChoice::default(),
+            values: BTreeMap::new(),
             measure: MeasureSettings {
                 warm_up: WarmUp::Iterations(1),
                 minimum_duration_ns: 0,
@@ -211,7 +219,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "incompatible version: the host speaks protocol 6, this worker speaks 5; they are \
+            "incompatible version: the host speaks protocol 7, this worker speaks 6; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

@@ -1,7 +1,8 @@
-//! The model's file: whether it is the one that was planned, and loading it.
+//! The model's files: whether they are those that were planned, and loading them.
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use host_hash::sha256_of_reader;
@@ -13,25 +14,39 @@ use crate::connection::Connection;
 use crate::failure::{self, Stop, input};
 use crate::library::nonempty_hash;
 
-/// Refuses a model that is not the one that the case is named for. Its file is read now in any case,
-/// since loading it comes next.
+/// Refuses a model that is not the one that the case is named for. Its files are read now in any case,
+/// since loading them comes next.
 pub(crate) fn check(
     connection: &mut Connection,
     case: &CaseSpec,
     files: &CaseFiles,
     interval: Duration,
 ) -> Result<(), Stop> {
-    let Some(expected) = nonempty_hash(&case.model.sha256) else { return Ok(()) };
-    let path = files.model.display();
-    let unreadable = |error: io::Error| Stop::from(input(format!("{path}: {error}")));
-    let mut file = File::open(&files.model).map_err(unreadable)?;
+    check_file(connection, &files.model, &case.model.sha256, interval)?;
+    let folder = files.model.parent().unwrap_or(Path::new(""));
+    for part in &case.model.parts {
+        check_file(connection, &folder.join(&part.name), &part.sha256, interval)?;
+    }
+    Ok(())
+}
+
+fn check_file(
+    connection: &mut Connection,
+    path: &Path,
+    sha256: &str,
+    interval: Duration,
+) -> Result<(), Stop> {
+    let Some(expected) = nonempty_hash(sha256) else { return Ok(()) };
+    let shown = path.display();
+    let unreadable = |error: io::Error| Stop::from(input(format!("{shown}: {error}")));
+    let mut file = File::open(path).map_err(unreadable)?;
     let found = sha256_of_reader(&mut file, |_| connection.progress(interval))?;
     let found = found.map_err(unreadable)?;
     if found == expected {
         return Ok(());
     }
     let detail = format!(
-        "the model {path} has changed: its SHA-256 was {expected} when the run was planned, and is \
+        "the model {shown} has changed: its SHA-256 was {expected} when the run was planned, and is \
          {found} now"
     );
     Err(input(detail).into())

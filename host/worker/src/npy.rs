@@ -22,11 +22,13 @@ pub(crate) struct NpyFile {
     data_start: u64,
     /// Element type.
     pub(crate) dtype: DataType,
-    /// Number of examples.
+    /// Number of examples; 1 for a single number.
     pub(crate) examples: u64,
     /// Size of each axis after the first.
     pub(crate) shape: Vec<u64>,
     example_bytes: u64,
+    /// Whether it is a single number, without an axis.
+    is_scalar: bool,
 }
 
 impl NpyFile {
@@ -44,9 +46,8 @@ impl NpyFile {
                 header.descr
             ))
         })?;
-        let Some((&examples, shape)) = header.shape.split_first() else {
-            return Err(fail("it is a single number; its first axis should count examples".into()));
-        };
+        let is_scalar = header.shape.is_empty();
+        let (&examples, shape) = header.shape.split_first().unwrap_or((&1, &[]));
         if header.fortran_order && shape.iter().any(|size| *size > 1) {
             let remedy = "save `numpy.ascontiguousarray(array)`";
             return Err(fail(format!("it is in Fortran order; {remedy}")));
@@ -66,7 +67,16 @@ impl NpyFile {
             )));
         }
         let shape = shape.to_vec();
-        Ok(Self { path: path.into(), file, data_start, dtype, examples, shape, example_bytes })
+        let path = path.into();
+        Ok(Self { path, file, data_start, dtype, examples, shape, example_bytes, is_scalar })
+    }
+
+    /// Returns the size of each axis, examples included.
+    pub(crate) fn whole_shape(&self) -> Vec<u64> {
+        match self.is_scalar {
+            true => Vec::new(),
+            false => std::iter::once(self.examples).chain(self.shape.iter().copied()).collect(),
+        }
     }
 
     /// Appends `count` examples from `first` on to `bytes`, going on with the first example after
@@ -414,6 +424,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_single_number_has_no_axis() {
+        let folder = folder();
+        let path = write(folder.path(), "scalar.npy", "<f4", "()", &[1, 2, 3, 4]);
+        let mut file = NpyFile::open(&path).expect("a file");
+        assert_eq!((file.examples, file.whole_shape()), (1, Vec::new()));
+        let mut bytes = Vec::new();
+        file.read(0, file.examples, &mut bytes).expect("its number");
+        assert_eq!(bytes, [1, 2, 3, 4]);
+    }
+
+    #[test]
     fn files_that_cannot_be_used_say_why() {
         let folder = folder();
         let error = |path: &Path| {
@@ -422,8 +443,6 @@ pub(crate) mod tests {
         };
         let big_endian = write(folder.path(), "big.npy", ">f4", "(1,)", &[0; 4]);
         insta::assert_snapshot!(error(&big_endian), @r#"input: /big.npy: its elements are of the type >f4; expected numbers or booleans in little-endian order, as of `array.astype("<f4")`"#);
-        let scalar = write(folder.path(), "scalar.npy", "<f4", "()", &[0; 4]);
-        insta::assert_snapshot!(error(&scalar), @"input: /scalar.npy: it is a single number; its first axis should count examples");
         let cut = write(folder.path(), "cut.npy", "<f4", "(2,)", &[0; 7]);
         insta::assert_snapshot!(error(&cut), @"input: /cut.npy: it is cut off: its header promises 136 bytes, and it has 135");
         let fortran = write_in_order(folder.path(), "f.npy", "<f4", "True", "(2, 2)", &[0; 16]);

@@ -474,7 +474,7 @@ mod tests {
                 attributes: BTreeMap::new(),
             },
             precision: Precision::Fp32,
-            model: FileId { name: "model.onnx".into(), sha256: String::new() },
+            model: FileId { name: "model.onnx".into(), sha256: String::new(), ..FileId::default() },
             threads: None,
             options: BTreeMap::new(),
             tolerance: Tolerance::of(precision),

@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::examples::Examples;
 use crate::failure::{self, Stop, input};
 use crate::library::{Library, nonempty_hash};
-use crate::{cancel, model};
+use crate::{cancel, model, varying};
 
 /// Outputs of each batch, in the model's order.
 pub(crate) type Batches = Vec<Outputs>;
@@ -41,7 +41,7 @@ const HEADER_LIMIT: u64 = 16 << 20;
 /// Bytes of the hash at the file's end.
 const SEAL: usize = 32;
 
-/// Runs the reference and keeps its outputs in `file`, which is complete or absent.
+/// Runs the reference, twice, and keeps its outputs in `file`, which is complete or absent.
 pub(crate) fn make(
     connection: &mut Connection,
     case: &CaseSpec,
@@ -65,6 +65,8 @@ pub(crate) fn make(
         .map_err(failure::backend(Phase::Prepare))?;
     connection.enter(Phase::Check)?;
     let outputs = answers(&model, calls(&model, &session, &batches)?)?;
+    let again = answers(&model, calls(&model, &session, &batches)?)?;
+    varying::check(case.key.precision, &outputs, &again)?;
     write(file, &outputs).map_err(|error| input(format!("{}: {error}", file.display())).into())
 }
 

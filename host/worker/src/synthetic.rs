@@ -1,6 +1,7 @@
 //! Inputs drawn from a seed, the same on every machine.
 
 use half::{bf16, f16};
+use host_record::InputOrigin;
 use plugin_api::client::DataType;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
@@ -13,6 +14,45 @@ pub(crate) fn generator(seed: u64, input: &str, batch: u64) -> Pcg64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     Pcg64::new(u128::from(seed) << 64 | u128::from(batch), u128::from(name))
+}
+
+/// Makes the elements of an input that no file has.
+///
+/// # Errors
+///
+/// The reason why there are no such values, in one sentence.
+pub(crate) fn make(
+    dtype: DataType,
+    shape: &[i64],
+    origin: &InputOrigin,
+    generator: &mut Pcg64,
+) -> Result<Vec<u8>, String> {
+    let count = shape.iter().map(|size| usize::try_from(*size).unwrap_or(0)).product();
+    let range = match origin {
+        InputOrigin::Declared { low, high } => (*low, *high),
+        InputOrigin::Index { entries, .. } => (0.0, entries.saturating_sub(1) as f64),
+        InputOrigin::Ones => (1.0, 1.0),
+        InputOrigin::Positions => return positions(dtype, shape, count),
+        InputOrigin::Examples | InputOrigin::Whole | InputOrigin::Default => (0.0, 1.0),
+    };
+    draw(dtype, count, range, generator)
+}
+
+/// Returns 0, 1, 2, … along the last axis.
+fn positions(dtype: DataType, shape: &[i64], count: usize) -> Result<Vec<u8>, String> {
+    let length = shape.last().map_or(1, |length| usize::try_from(*length).unwrap_or(0));
+    if greatest(dtype).is_none_or(|greatest| length as u64 > greatest.saturating_add(1)) {
+        return Err(format!("there are no {length} positions of the type {dtype}"));
+    }
+    let position = |index: usize| (index % length.max(1)) as u128;
+    // In two's complement the lowest bytes are those of the narrower number.
+    let bytes = |index| position(index).to_le_bytes().into_iter().take(dtype.size());
+    Ok((0..count).flat_map(bytes).collect())
+}
+
+/// Returns the greatest whole number of a type of whole numbers.
+pub(crate) fn greatest(dtype: DataType) -> Option<u64> {
+    whole_range(dtype).map(|(_, greatest)| greatest as u64)
 }
 
 /// Draws `count` elements uniformly between `low` and `high`, both included for whole numbers.

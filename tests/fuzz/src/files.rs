@@ -96,6 +96,7 @@ pub(crate) fn onnx(data: &[u8]) {
     if let Ok(model) = OnnxFile::read(&path) {
         let info = model.info();
         let _ = model.precision();
+        let _ = model.legal_values();
         for input in info.inputs {
             let _ = model.dtype_of_input(&input.name);
         }

@@ -236,6 +236,21 @@ fn help_page_and_database_have_the_same_tables() {
 
 /// The help, the page and the tool name the same views, and each can be exported.
 #[test]
+fn a_comparison_leaves_nothing_out_unless_columns_bound_it() {
+    let place = Place::measured(&manifest(1, 1));
+    let first = place.run_folder();
+    let first = first.file_name().and_then(|name| name.to_str()).expect("the id of a run");
+    let _ = place.run(&["run", "it.toml"]).expect(0);
+    let whole = place.run(&["results", "compare", first]);
+    for heading in ["first median", "second median", "second interval"] {
+        assert!(whole.stdout.contains(heading), "{heading} in\n{}{}", whole.stdout, whole.stderr);
+    }
+    let output = place.host(&["results", "compare", first]).env("COLUMNS", "60").output();
+    let narrow = String::from_utf8(output.expect("starting host").stdout).expect("UTF-8");
+    assert!(!narrow.contains("second interval"), "{narrow}");
+}
+
+#[test]
 fn help_page_and_export_have_the_same_views() {
     let place = Place::measured(&manifest(1, 1));
     let help = place.run(&["results", "export", "--help"]).expect(0).stdout;

@@ -50,7 +50,7 @@ plugin = "hardware"
 options = { objectives = "latency.p99" }
 limits = [
   { metric = "latency.p98", at-most = "5ms" },
-  { metric = "latency.p50", at-most = "5GB" },
+  { metric = "latency.p50", at-most = "5MB" },
   { metric = "throughput.samples", at-least = "5ms" },
   { metric = "foo.bar", at-least = 5 },
 ]
@@ -74,7 +74,7 @@ fn everything_that_can_be_known_is_told_at_once_and_underlined() {
             ("no recommender plugin `hardwar` is installed", 40, "`hardware`?"),
             ("the recommender plugin `hardware` refuses its options", 44, "plugins info hardware"),
             ("`latency` states no `latency.p98`", 46, "`latency.p95` or `latency.p99`?"),
-            ("`latency.p50` is not a size, but a value in `ns`", 47, "plain number"),
+            ("`latency.p50` is not a size, but a value in `ns`", 47, "`\"5ms\"`"),
             ("`throughput.samples` is not a duration, but a value in `1/s`", 48, "plain number"),
             ("there is no `[[metric]]` called `foo`", 49, "this manifest has"),
         ] {

@@ -11,6 +11,7 @@ mod faults;
 mod features;
 mod guests;
 mod manifests;
+mod models;
 mod plugins_test;
 mod quickstart;
 mod recompute;

@@ -183,6 +183,17 @@ fn what_cannot_be_written_is_an_error_of_its_own() {
     let place = measured();
     let to = ["results", "export", "--view", "results", "--to", "no/such/folder.csv"];
     let _ = place.run(&to).expect(1);
+    // A file is only replaced on request.
+    let taken = place.write("taken.csv", "mine");
+    let to = ["results", "export", "--view", "results", "--to", "taken.csv"];
+    let refused = place.run(&to).expect(2).stderr;
+    assert!(
+        refused.contains("taken.csv exists already") && refused.contains("--force"),
+        "{refused}"
+    );
+    assert_eq!(std::fs::read_to_string(&taken).expect("the file"), "mine");
+    let _ = place.run(&[&to[..], &["--force"]].concat()).expect(0);
+    assert_ne!(std::fs::read_to_string(&taken).expect("the file"), "mine");
     place.write("file", "");
     let _ = place.run(&["--results", "file", "run", "it.toml"]).expect(1);
     // A missing file is a different error.

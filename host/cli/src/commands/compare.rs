@@ -37,7 +37,7 @@ pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) 
         let common = Common::of(cases.iter().map(|case| &case.key));
         let heading = common.heading().join(" · ");
         let heading = printer.palette().heading(visible::line(&heading));
-        let (drawn, note) = table::fit(columns(&cases, &common), printer.width());
+        let (drawn, note) = table::fit(columns(&cases, &common), printer.table_width());
         printer.show(format_args!("{heading}\n\n{}", printer.headed(&drawn)));
         if let Some(note) = note {
             printer.status("Left out", note);

@@ -1,8 +1,10 @@
 //! `host plan`: the cases and gaps of a run.
 
+use std::collections::BTreeMap;
+
 use host_experiment::{Planned, Settings};
 use host_plan::{Plan, PlannedCase};
-use host_record::{Axis, Cell, Table};
+use host_record::{AxesUse, Axis, Cell, Table};
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ManifestArgument};
@@ -57,6 +59,7 @@ fn json(experiment: &str, plan: &Plan, printer: &Printer) {
     let estimate = plan.estimate();
     let document = json!({
         "experiment": experiment,
+        "axes": plan.axes().collect::<BTreeMap<_, _>>(),
         "cases": count.cases,
         "gaps": count.gaps,
         "estimate": {
@@ -158,6 +161,13 @@ fn human(plan: &Plan, printer: &Printer) {
         let lines = notes::in_lines(reason, room, "", REASON).lines;
         let lines = lines.join(&format!("\n{indent}"));
         printer.show(format_args!("{}  {lines}", palette.warning(&number)));
+    }
+    for (model, axes) in plan.axes() {
+        let AxesUse { batch, sequence } = axes;
+        let said = format!("batch: {batch}; sequence: {sequence}");
+        let lines = notes::in_lines(&said, width.saturating_sub(model.len() + 2), "", REASON).lines;
+        let indent = " ".repeat(model.len() + 2);
+        printer.show(format_args!("{model}  {}", lines.join(&format!("\n{indent}"))));
     }
     let total = plan.count().total();
     if total > PAGE as u64 {

@@ -44,7 +44,14 @@ pub(crate) fn results(
             compare(&folder(first)?, &folder(second)?, printer)
         }
         ResultsCommand::Query { sql } => query(&results, sql, printer),
-        ResultsCommand::Export { run, to, view } => write(&results.find(run)?, view, to, printer),
+        ResultsCommand::Export { run, to, view, force } => {
+            if to.exists() && !force {
+                let message = format!("{} exists already", to.display());
+                return Err(Failure::new(Exit::Usage, message)
+                    .help("name another file, or give --force to replace it"));
+            }
+            write(&results.find(run)?, view, to, printer)
+        }
         ResultsCommand::Sync { rebuild } => sync(&results, *rebuild, printer),
         ResultsCommand::Report { run, reports, report_dir } => {
             let options = ReportOptions { reports: reports.clone(), to: report_dir.clone() };

@@ -32,6 +32,7 @@ const WARNINGS: &str = r#"
 {"kind":"impossible","gap":{"kind":"not-measured","cause":"thread-panicked"}}
 {"kind":"fell-back","fallback":{"requested":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
 {"kind":"not-a-number","output":"y","nan-values":1,"values":2}
+{"kind":"trivial-output","output":"y","values":8,"infinite-values":0,"constant":0.5}
 {"kind":"output-written","standard-output-bytes":52000,"standard-error-bytes":7}
 {"kind":"processes-left","processes":3,"running":2}
 {"kind":"machine-busy","processors":4,"other-processors":2.0}
@@ -173,7 +174,7 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     for kind in WarningKind::ALL {
         assert!(text.contains(kind.name()), "{kind} is missing from\n{text}");
     }
-    insta::assert_snapshot!(text, @r"
+    insta::assert_snapshot!(text, @r#"
     made-up · digits · cpu · cpu:0 · fp32
 
     batch  scenario        p50   p99  throughput  !
@@ -208,7 +209,7 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     6 measured
     every warning, failure and gap in full: host results show latest --warnings
     why this advice: host results show latest --advice
-    ");
+    "#);
 }
 
 #[test]

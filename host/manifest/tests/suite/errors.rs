@@ -391,8 +391,8 @@ data = { labels = "labels.npy" }
 id = "My_Backend"
 "#;
     assert_snapshot!(errors(text), @r#"
-    8: a model has either `data` or `inputs`
-       `{ image = { low = 0 } }` beside `data`
+    8: the input `image` has a file and is drawn, too
+       `image` beside its file
        remove one: `data` names files, `inputs` draws values from the seed
     12: the lowest value of the input `image` is 2, above the highest, 1
        `2` above `high`
@@ -412,6 +412,68 @@ id = "My_Backend"
     18: `My_Backend` is not a valid plugin id, and `plugin` is not set
        `"My_Backend"` not a plugin id
        add `plugin = "…"`; plugin ids are lower-case words and digits joined by hyphens, such as `latency`
+    "#);
+}
+
+#[test]
+fn axes_are_symbols_or_have_a_number() {
+    let text = r#"
+schema = 1
+experiment = { name = "test" }
+[[model]]
+id = "m"
+path = "m.onnx"
+[model.axes]
+batch = 3
+sequence = [{ input = "x" }, { input = "x", output = "y", axis = 0 }, { axis = -1, inpt = "x" }]
+sizes = { width = -1 }
+[[backend]]
+id = "cpu"
+"#;
+    assert_snapshot!(errors(text), @r#"
+    8: `model.axes.batch`: expected an axis, found an integer
+       `3` an integer
+       write the axis's symbol, as in `"batch_size"`, or `{ input = "…", axis = 0 }`
+    9: `model.axes.sequence`: expected one of `input` and `output`, and the number `axis`
+       `{ input = "x" }` not an axis
+       write the axis's symbol, as in `"batch_size"`, or `{ input = "…", axis = 0 }`
+    9: `model.axes.sequence`: expected one of `input` and `output`, and the number `axis`
+       `{ input = "x", output = "y", axis = 0 }` not an axis
+       write the axis's symbol, as in `"batch_size"`, or `{ input = "…", axis = 0 }`
+    9: `model.axes.sequence`: expected one of `input` and `output`, and the number `axis`
+       `{ axis = -1, inpt = "x" }` not an axis
+       write the axis's symbol, as in `"batch_size"`, or `{ input = "…", axis = 0 }`
+    9: unknown key `inpt` in `model.axes.sequence`
+       `inpt` unknown key
+       did you mean `input`?
+    10: `model.axes.sizes.width`: expected an integer of 0 or more, found -1
+       `-1` out of range
+       it may be 0 to 9223372036854775807
+    "#);
+}
+
+#[test]
+fn a_name_with_a_dot_is_quoted() {
+    let text = r#"
+schema = 1
+experiment = { name = "test" }
+[[model]]
+id = "m"
+path = "m.onnx"
+[model.inputs.input.1]
+high = 7
+[model.inputs.past.0.key.dimensions]
+length = 7
+[[backend]]
+id = "cpu"
+"#;
+    assert_snapshot!(errors(text), @r#"
+    7: unknown key `1` in `model.inputs.input`
+       `1` unknown key
+       if the name has a dot, quote it: `[model.inputs."input.1"]`
+    9: unknown key `0` in `model.inputs.past`
+       `0` unknown key
+       if the name has a dot, quote it: `[model.inputs."past.0.key"]`
     "#);
 }
 

@@ -70,7 +70,7 @@ fn the_quickstart_says_what_it_seems_to() {
     assert_eq!(experiment.measure.maximum_duration_ns, 5_000_000_000);
     assert!(matches!(
         &experiment.models[0].inputs,
-        InputSource::Files { inputs, labels: Some(_) } if inputs.contains_key("image")
+        InputSource::Files { inputs, labels: Some(_), .. } if inputs.contains_key("image")
     ));
     let limit =
         Limit { metric: "latency.p99".to_owned(), bound: Bound::AtMost(5e6), unit: Some("ns") };
@@ -127,7 +127,7 @@ fn every_manifest_of_the_repository_is_good() {
         let schema = "#:schema ../docs/reference/manifest.schema.json\n";
         assert!(text.starts_with(schema), "{name} does not begin with {schema}");
         let files = experiment.models.iter().flat_map(|model| match &model.inputs {
-            InputSource::Files { inputs, labels } => inputs.values().chain(labels).collect(),
+            InputSource::Files { inputs, labels, .. } => inputs.values().chain(labels).collect(),
             InputSource::Synthetic(_) => Vec::new(),
         });
         let models = experiment.models.iter().filter_map(|model| model.path.get(Precision::Fp32));
@@ -260,6 +260,30 @@ fn the_guide_is_good() {
         let text = if has("schema") { format!("{block}{text}") } else { text + block };
         parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
     }
+}
+
+#[test]
+fn axes_and_inputs_of_a_model_are_read() {
+    let text = r#"
+schema = 1
+experiment = { name = "test" }
+[[model]]
+id = "m"
+path = "m.onnx"
+data = { inputs = { x = "x.npy" } }
+inputs = { y = { high = 7, dimensions = { w = 3 } }, z = {} }
+[model.axes]
+batch = ["n", { input = "x", axis = 1 }, { output = "y", axis = 0 }]
+sequence = []
+sizes = { past = 0 }
+[[backend]]
+id = "cpu"
+"#;
+    let model = parse(text).unwrap().models.remove(0);
+    insta::assert_snapshot!(serde_json::to_string(&model.axes).unwrap(), @r#"{"batch":["n",{"input":"x","axis":1},{"output":"y","axis":0}],"sequence":[],"sizes":{"past":0}}"#);
+    insta::assert_snapshot!(serde_json::to_string(&model.inputs).unwrap(), @r#"{"files":{"inputs":{"x":"x.npy"},"labels":null,"drawn":{"y":{"dimensions":{"w":3},"low":null,"high":7.0},"z":{"dimensions":{},"low":null,"high":null}}}}"#);
+    let drawn = model.inputs.drawn();
+    assert_eq!((drawn["y"].range(), drawn["z"].range()), (Some((0.0, 7.0)), None));
 }
 
 #[test]

@@ -82,6 +82,7 @@ fn schema_and_parser_know_the_same_keys() {
     .measure.confidence
     .metric[]
     .model[]
+    .model[].axes
     .model[].data
     .model[].inputs.name
     .recommend[]

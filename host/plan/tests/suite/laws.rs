@@ -8,8 +8,8 @@ use host_manifest::{
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{
-    CaseKey, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Mode, Order,
-    PlacementRule, PluginIdentity, Precision, Rate, Scenario, WarmUp,
+    AxesChoice, CaseKey, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Mode,
+    Order, PlacementRule, PluginIdentity, Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -98,6 +98,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                         id: (*id).to_owned(),
                         path: PerPrecision::All("m".into()),
                         inputs: InputSource::Synthetic([].into()),
+                        axes: AxesChoice::default(),
                     })
                     .collect(),
                 backends: BACKENDS
@@ -167,7 +168,9 @@ fn facts() -> Facts {
     let all = [Precision::Fp32, Precision::Fp16];
     let missing =
         Gap::PluginMissing { plugin: "p".to_owned(), registry_message: "not there".to_owned() };
-    let model = || ModelFacts::All(FileId { name: String::new(), sha256: String::new() });
+    let model = || {
+        ModelFacts::All(FileId { name: String::new(), sha256: String::new(), ..FileId::default() })
+    };
     Facts {
         models: MODELS.map(|id| (id.to_owned(), model())).into(),
         backends: [

@@ -3,7 +3,8 @@
 use host_manifest::{PerPrecision, parse};
 use host_plan::{BackendFacts, Count, Facts, ModelFacts, Plan, PlanError, PlannedCase};
 use host_record::{
-    DeviceInfo, FileId, Gap, GapKind, InputSource, PluginIdentity, Precision, RuntimeState,
+    DeviceInfo, FileId, Gap, GapKind, InputSource, LegalValues, ModelStructure, PluginIdentity,
+    Port, PortAxis, Precision, RuntimeState, Signature,
 };
 use insta::assert_snapshot;
 
@@ -32,11 +33,17 @@ fn ready(plugin: &str, devices: &[DeviceInfo]) -> BackendFacts {
 }
 
 fn facts(backends: impl IntoIterator<Item = (&'static str, BackendFacts)>) -> Facts {
-    let model =
-        |id: &str| ModelFacts::All(FileId { name: format!("{id}.onnx"), sha256: id.repeat(8) });
+    let model = |id: &str| {
+        ModelFacts::All(FileId {
+            name: format!("{id}.onnx"),
+            sha256: id.repeat(8),
+            ..FileId::default()
+        })
+    };
     Facts {
         machine: "laptop".into(),
         models: ["a", "b"].map(|id| (id.to_owned(), model(id))).into(),
+        structures: [].into(),
         data: [("images.npy".into(), "2".repeat(64))].into(),
         backends: backends.into_iter().map(|(id, facts)| (id.to_owned(), facts)).collect(),
     }
@@ -124,6 +131,60 @@ fn gaps_say_what_is_missing() {
     4 a · cuda · cuda:1 · fp32 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1` and no other device]
     5 a · cuda · cuda:1 · fp16 · batch 1 · single-stream [device-missing: the backend `cuda` found no device `cuda:1` and no other device]
     "#);
+}
+
+/// Returns facts about a machine on which the file of the model `b` has an input with these axes.
+fn with_axes(axes: &[&str]) -> Facts {
+    let axis = |text: &&str| match text.parse() {
+        Ok(size) => PortAxis::Fixed(size),
+        Err(_) => PortAxis::Dynamic((*text).to_owned()),
+    };
+    let port = Port { name: "x".into(), axes: Some(axes.iter().map(axis).collect()) };
+    let signature = Some(Signature { inputs: vec![port], outputs: Vec::new() });
+    let structure = ModelStructure { signature, ..ModelStructure::default() };
+    let facts = laptop();
+    let PerPrecision::All(file) = facts.models["b"].clone() else { panic!("one file") };
+    Facts { structures: [(file, structure)].into(), ..facts }
+}
+
+const ON_B: &str = "model = \"b\"\nbackend = \"cpu\"\n";
+
+#[test]
+fn a_cell_that_the_models_axes_cannot_have_is_a_gap() {
+    let matrix = format!("{ON_B}batch = [1, 8]\nsequence-length = [16, 512]");
+    let fixed = plan(&matrix, with_axes(&["batch", "512"])).unwrap();
+    assert_snapshot!(show(&fixed), @r#"
+    0 b · cpu · cpu:0 · fp32 · batch 1 · sequence 16 · single-stream [unsupported: the model has no sequence axis that could be 16 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    1 b · cpu · cpu:0 · fp32 · batch 1 · sequence 512 · single-stream [unsupported: the model has no sequence axis that could be 512 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    2 b · cpu · cpu:0 · fp32 · batch 8 · sequence 16 · single-stream [unsupported: the model has no sequence axis that could be 16 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    3 b · cpu · cpu:0 · fp32 · batch 8 · sequence 512 · single-stream [unsupported: the model has no sequence axis that could be 512 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    "#);
+    let one = plan(&format!("{ON_B}batch = [1, 8]"), with_axes(&["1", "3"])).unwrap();
+    assert_snapshot!(show(&one), @r#"
+    0 b · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    1 b · cpu · cpu:0 · fp32 · batch 8 · single-stream [unsupported: the model's batch axis cannot be 8: axis 0 of `x` is fixed at 1; export the model with a dynamic batch axis, or leave this batch size out]
+    "#);
+    let named = plan(&matrix, with_axes(&["batch", "seq"])).unwrap();
+    assert_eq!(named.count(), Count { cases: 4, gaps: 0 });
+    let told: Vec<_> = named
+        .axes()
+        .map(|(model, axes)| format!("{model}: {} {}", axes.batch, axes.sequence))
+        .collect();
+    assert_eq!(told, ["b: `batch` `seq`"]);
+}
+
+#[test]
+fn a_manifest_that_does_not_fit_the_model_is_an_error() {
+    let open = plan(ON_B, with_axes(&["batch", "height", "width"])).unwrap_err();
+    assert_snapshot!(open, @"the model `b`: axis 1 (`height`) of `x` and axis 2 (`width`) of `x` have no size");
+    assert_snapshot!(open.hint().unwrap(), @"give them sizes in the `[[model]]` with `axes.sizes = { height = …, width = … }`");
+    let mut rounds = with_axes(&["batch"]);
+    for structure in rounds.structures.values_mut() {
+        structure.values.insert("x".into(), LegalValues::TripCount);
+    }
+    let asked = plan(ON_B, rounds).unwrap_err();
+    assert_snapshot!(asked, @"the model `b`: `x` is how often a loop runs, which the model does not tell");
+    assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 10, high = 10 }`"#);
 }
 
 #[test]
@@ -218,7 +279,10 @@ fn a_repeated_cell_appears_once() {
 fn a_case_has_all_that_a_worker_needs() {
     let plan = plan("model = \"a\"\nbackend = \"cpu\"", server()).unwrap();
     let Some(PlannedCase::Case(case)) = plan.items().next() else { panic!("it is a gap") };
-    assert_eq!(case.model, FileId { name: "a.onnx".into(), sha256: "a".repeat(8) });
+    assert_eq!(
+        case.model,
+        FileId { name: "a.onnx".into(), sha256: "a".repeat(8), ..FileId::default() }
+    );
     assert_eq!(case.machine, "laptop");
     assert_eq!(case.threads, Some(2));
     assert_eq!(case.seed, 3);
@@ -227,10 +291,15 @@ fn a_case_has_all_that_a_worker_needs() {
     let expected = InputSource::Files {
         inputs: [(
             "image".to_owned(),
-            FileId { name: "images.npy".into(), sha256: "2".repeat(64) },
+            FileId { name: "images.npy".into(), sha256: "2".repeat(64), ..FileId::default() },
         )]
         .into(),
-        labels: Some(FileId { name: "elsewhere/labels.npy".into(), sha256: String::new() }),
+        labels: Some(FileId {
+            name: "elsewhere/labels.npy".into(),
+            sha256: String::new(),
+            ..FileId::default()
+        }),
+        drawn: [].into(),
     };
     assert_eq!(case.inputs, expected);
 }
@@ -286,7 +355,7 @@ fn ids_depend_on_the_work_alone() {
     content.data = [("images.npy".into(), "4".repeat(64))].into();
     assert_ne!(ids(&matrix, content), original);
     let mut content = laptop();
-    let other = FileId { name: "a.onnx".into(), sha256: "5".repeat(64) };
+    let other = FileId { name: "a.onnx".into(), sha256: "5".repeat(64), ..FileId::default() };
     content.models.insert("a".into(), ModelFacts::All(other));
     assert_ne!(ids(&matrix, content), original);
 }
@@ -408,7 +477,8 @@ matrix = { precision = ["fp32", "fp16", "bf16"] }
 "#;
     let cpu = || ready("cpu", &[device("cpu:0", Precision::ALL)]);
     let mut facts = facts([("cpu", cpu())]);
-    let file = |name: &str| FileId { name: name.into(), sha256: name.repeat(4) };
+    let file =
+        |name: &str| FileId { name: name.into(), sha256: name.repeat(4), ..FileId::default() };
     let files = [(Precision::Fp32, file("a.onnx")), (Precision::Fp16, file("half.onnx"))];
     facts.models.insert("a".into(), PerPrecision::Each(files.into()));
     let plan = Plan::new(&parse(text).unwrap(), facts).unwrap();

@@ -9,9 +9,9 @@ use std::time::Duration;
 use host_plan::PlannedCase;
 use host_record::protocol::BackendDescription;
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, FileId, Gap, InputSource, MeasureSettings,
-    Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision, Recorder, SampleBlock,
-    WarmUp,
+    AxesChoice, CaseKey, CaseRecord, CaseSpec, DeviceInfo, Failure, FileId, Gap, InputSource,
+    MeasureSettings, Mode, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
+    Recorder, SampleBlock, WarmUp,
 };
 use host_run::{
     DescribeError, Interrupt, LocalExecutor, LocalPlugin, Observer, Resolver, RunError, RunSummary,
@@ -45,6 +45,8 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         check: None,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
+        axes: AxesChoice::default(),
+        values: BTreeMap::new(),
         measure: MeasureSettings {
             warm_up: WarmUp::Iterations(5),
             minimum_duration_ns: 0,
@@ -60,7 +62,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
 
 /// Returns a file whose name is its path, by which [`Runner`] finds it.
 pub(crate) fn named(path: &Path) -> FileId {
-    FileId { name: path.display().to_string(), sha256: String::new() }
+    FileId { name: path.display().to_string(), sha256: String::new(), ..FileId::default() }
 }
 
 /// Libraries of the backends that cargo built, by their ids.
@@ -118,7 +120,7 @@ impl Runner {
         }
     }
 
-    fn executor(&self) -> LocalExecutor {
+    pub(crate) fn executor(&self) -> LocalExecutor {
         let mut executor = LocalExecutor::new(&self.worker, Arc::new(self.clone()));
         executor.references.clone_from(&self.references);
         executor.describe_timeout = self.describe_timeout.unwrap_or(executor.describe_timeout);

@@ -19,11 +19,12 @@ use std::time::{Duration, Instant};
 use crate::common::{self, Runner, case, failure, named, run};
 use host_record::protocol::{CaseFiles, PROTOCOL_VERSION, Request};
 use host_record::{
-    Breach, CaseSpec, Check, Confidence, DifferenceKind, Doubt, ErrorCode, Failure, Find, Gap,
-    Impossible, InputSource, InvalidKind, LatencyLimit, Mode, NotMeasured, Outcome, OutputBlock,
-    OutputValues, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet, RuntimeState, SampleBlock,
-    SamplePhase, Scenario, SearchEnd, Share, SlowedBy, SlowedShare, TimedCall, Tolerance, WarmUp,
-    WarningKind, WorkerReport, processors_of_list,
+    AxisObstacle, Breach, CaseSpec, Check, Confidence, DifferenceKind, Doubt, ErrorCode, Failure,
+    FileId, Find, Gap, Impossible, InputSource, InvalidKind, LatencyLimit, Mode, NotMeasured,
+    Outcome, OutputBlock, OutputValues, Phase, Pin, PlacementRule, QueryTimes, Rate, RuleSet,
+    RuntimeState, SampleBlock, SamplePhase, Scenario, SearchEnd, Share, SlowedBy, SlowedShare,
+    TimedCall, Tolerance, Unsupported, WarmUp, WarningKind, WorkerReport, processors_of_list,
+    shown_axes,
 };
 use host_run::{Interrupt, RunSummary};
 use tempfile::TempDir;
@@ -452,6 +453,60 @@ fn a_reference_is_made_once_and_what_failed_is_not_tried_again() {
 }
 
 #[test]
+fn a_reference_that_differs_from_itself_blames_no_engine() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut case = checked(&[]);
+    let check = case.check.as_mut().expect("a check");
+    check.id = "varies".into();
+    check.options.insert("fault".into(), "stale".into());
+    let (failure, record, _) = failure(&keeping(&folder), case);
+    let varies = Failure::Varies { output: "output".into(), differing: 2, values: 2 };
+    assert_eq!(failure, varies);
+    assert_eq!(record.elapsed_ns, 0, "the case was not started");
+}
+
+#[test]
+fn what_the_model_cannot_do_is_a_gap_for_the_reference_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut case = checked(&[]);
+    case.key.sequence_length = Some(16);
+    let (_, memory) = run(&keeping(&folder), vec![case]);
+    let Outcome::Gap { gap } = &memory.records[0].outcome else { panic!("{:?}", memory.records) };
+    let obstacle = AxisObstacle::NoSequenceAxis { length: 16, sized: Vec::new() };
+    assert_eq!(*gap, Gap::Unsupported(Unsupported::Axes { obstacle }));
+}
+
+#[test]
+fn weights_that_have_changed_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("any.model");
+    fs::write(&model, "anything").expect("the folder is writable");
+    fs::write(folder.path().join("weights"), "changed").expect("the folder is writable");
+    let mut case = fault(&[]);
+    case.model = named(&model);
+    let sha256 = "0".repeat(64);
+    case.model.parts = vec![FileId { name: "weights".into(), sha256, parts: Vec::new() }];
+    let (failure, ..) = failure(&runner(), case);
+    let Failure::Input { detail } = failure else { panic!("{failure}") };
+    assert!(detail.contains("/weights has changed: its SHA-256 was "), "{detail}");
+}
+
+#[test]
+fn a_model_is_inspected_without_a_plugin() {
+    let digits = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/data/digits.onnx");
+    let structure = runner().executor().inspect(&digits, &Interrupt::new()).expect("its structure");
+    let signature = structure.signature.expect("its inputs");
+    assert_eq!(signature.inputs[0].name, "image");
+    let axes = signature.inputs[0].axes.as_deref().expect("its axes");
+    assert_eq!(shown_axes(axes), "[batch, 1, 8, 8]");
+    let folder = tempfile::tempdir().expect("a folder");
+    let damaged = folder.path().join("m.onnx");
+    fs::write(&damaged, "damaged").expect("the folder is writable");
+    let error = runner().executor().inspect(&damaged, &Interrupt::new()).expect_err("no model");
+    assert!(error.to_string().contains("is not an ONNX model"), "{error}");
+}
+
+#[test]
 fn a_damaged_reference_is_not_compared_with() {
     let folder = tempfile::tempdir().expect("a folder");
     let (summary, _) = run(&keeping(&folder), vec![checked(&[])]);
@@ -638,6 +693,7 @@ fn outputs_come_for_each_example_once() {
     case.inputs = InputSource::Files {
         inputs: BTreeMap::from([("input".into(), named(&images))]),
         labels: Some(named(&labels)),
+        drawn: BTreeMap::new(),
     };
     let (report, memory) = finish(case.clone());
     assert_eq!(report.labels, [3, 1, 4, 1, 5]);
@@ -658,6 +714,7 @@ fn outputs_come_for_each_example_once() {
     case.inputs = InputSource::Files {
         inputs: BTreeMap::from([("input".into(), named(&wrong))]),
         labels: None,
+        drawn: BTreeMap::new(),
     };
     let (failure, ..) = failure(&runner(), case);
     assert_eq!(
@@ -803,10 +860,11 @@ fn queries_of_training_and_generation_have_marks() {
 
 #[test]
 fn texts_and_what_is_not_a_tensor_are_no_numbers() {
-    let (failure, ..) = failure(&runner(), fault(&[("fault-values", "texts")]));
-    let message = failure.to_string();
-    assert!(message.contains("`input` takes texts"), "{message}");
-    // The input is a number and the output is not: it is timed, and no output is recorded.
+    let (_, memory) = run(&runner(), vec![fault(&[("fault-values", "texts")])]);
+    let Outcome::Gap { gap } = &memory.records[0].outcome else { panic!("{:?}", memory.records) };
+    let cause = Unsupported::InputKind { input: "input".into(), value_kind: "string".into() };
+    assert_eq!(*gap, Gap::Unsupported(cause));
+    // What is given is a number, and what comes is not: it is timed, and nothing is made up of it.
     for values in ["sequence", "map"] {
         finish(fault(&[("fault-values", values)]));
     }

@@ -1,6 +1,6 @@
 //! Quantities of a case as columns of metrics, and reasons for missing ones.
 
-use host_record::{CaseRecord, ColumnData, Quantity, Source};
+use host_record::{CaseRecord, ColumnData, Gap, Outcome, Quantity, Source, column};
 
 /// Returns a quantity as a column of a row for each process; `None` if a process has no value.
 pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnData> {
@@ -15,12 +15,23 @@ pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnD
     })
 }
 
+/// Returns why nobody can tell how many samples a query has, if so.
+pub(super) fn no_samples(record: &CaseRecord) -> Option<&Gap> {
+    match &record.outcome {
+        Outcome::Finished(report) => report.conditions.model.as_ref()?.samples.as_ref().err(),
+        Outcome::Failed { .. } | Outcome::Gap { .. } => None,
+    }
+}
+
 /// Returns why columns are missing, if known: `missing.NAME`, and the reason.
 pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(String, String)> {
     let processes = record.each_process();
-    let reason = |name: &str| {
-        let quantity = Quantity::named(name)?;
-        processes.iter().find_map(|process| quantity.of(process)?.err())
+    let reason = |name: &str| match name {
+        column::ITEMS => no_samples(record).cloned(),
+        _ => {
+            let quantity = Quantity::named(name)?;
+            processes.iter().find_map(|process| quantity.of(process)?.err())
+        }
     };
     names
         .iter()

@@ -234,6 +234,7 @@ impl RunFolder {
         let (unit, found) = match name {
             column::LATENCY => ("ns", sampled(SampleColumn::Latency)?),
             column::START => ("ns", sampled(SampleColumn::Start)?),
+            column::ITEMS if conditions::no_samples(record).is_some() => ("1", None),
             column::ITEMS => ("1", sampled(SampleColumn::Items)?),
             column::SCHEDULED => ("ns", sampled_if_there(SampleColumn::Scheduled)?),
             column::LANE => ("1", sampled_if_there(SampleColumn::Lane)?),

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    AllocatorUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo, DeviceSample,
-    DomainEnergy, Doubt, Energy, Environment, FileId, Gap, InputSource, MeasureSettings, MemoryUse,
-    MetricValue, Mode, NotMeasured, Outcome, OutputBlock, PlacementRule, PluginIdentity, Precision,
-    Processor, ProfiledOperator, RECORD_VERSION, Recorder, SampleBlock, SamplePhase, SampleTimes,
-    Scenario, SlowedBy, StageTimes, Timings, WarmUp, WorkerReport,
+    AllocatorUse, AxesChoice, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, DeviceInfo,
+    DeviceSample, DomainEnergy, Doubt, Energy, Environment, FileId, Gap, InputSource,
+    MeasureSettings, MemoryUse, MetricValue, Mode, NotMeasured, Outcome, OutputBlock,
+    PlacementRule, PluginIdentity, Precision, Processor, ProfiledOperator, RECORD_VERSION,
+    Recorder, SampleBlock, SamplePhase, SampleTimes, Scenario, SlowedBy, StageTimes, Timings,
+    WarmUp, WorkerReport,
 };
 use host_store::{NewRun, PlanLine, PluginRole, Program, ResultRecord, RunPlugin, RunWriter};
 
@@ -66,7 +67,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         id: format!("{index:016x}"),
         index,
         key: key(index),
-        model: FileId { name: "digits.onnx".into(), sha256: "cd".repeat(32) },
+        model: FileId { name: "digits.onnx".into(), sha256: "cd".repeat(32), ..FileId::default() },
         machine: "laptop".into(),
         plugin: plugin("cpu"),
         device: DeviceInfo {
@@ -84,6 +85,8 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         check: None,
         options: BTreeMap::new(),
         inputs: InputSource::Synthetic(BTreeMap::new()),
+        axes: AxesChoice::default(),
+        values: BTreeMap::new(),
         measure: MeasureSettings {
             warm_up: WarmUp::Iterations(10),
             minimum_duration_ns: 1_000_000_000,

@@ -19,7 +19,9 @@ use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
 use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
-use crate::{clock, contract, device_state, device_time, early, profile, stages};
+use crate::{
+    clock, contract, device_state, device_time, early, model_use, profile, stages, trivial,
+};
 
 /// A measurement with all its findings, except for outputs.
 pub(super) struct Examined {
@@ -75,6 +77,13 @@ pub(super) fn examine(
     let not_numbers =
         timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();
     let session = target.into_session();
+    let outputs = timed.as_deref().unwrap_or_default();
+    let model = model_use::of(case, subject.model.info(), &subject.examples, outputs);
+    conditions.model = Some(model);
+    // One that computes nothing says so itself.
+    let judged = if subject.used.contains_key("simulated") { &[][..] } else { outputs };
+    let trivial: Vec<_> =
+        judged.iter().filter_map(|(name, data)| trivial::doubt(name, data)).collect();
     if let Some(memory) = &mut conditions.memory {
         memory.allocator = Some(allocator_use(&session));
     }
@@ -112,6 +121,8 @@ pub(super) fn examine(
     warnings.extend(doubts);
     let clock = clock::facts(&opened.calibration, &machine);
     warnings.extend(clock::slow(&clock));
+
+    warnings.extend(trivial.into_iter().map(Warning::from));
 
     let mut findings = Findings { conditions, warnings, verdict };
     context.connection.enter(Phase::Stages)?;

@@ -10,7 +10,7 @@ use plugin_api::backend::{
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool};
 
 use crate::rten_tensor::{RtenTensor, dtype_of};
-use crate::{PRECISION, platform};
+use crate::{PRECISION, platform, rten_weights};
 
 fn load_code(error: &rten::LoadError) -> ErrorCode {
     match error.kind() {
@@ -50,6 +50,8 @@ impl Loaded {
         let dimensions = node.as_ref().and_then(rten::NodeInfo::shape).map(|axes| {
             let dimension = |axis| match axis {
                 rten::Dimension::Fixed(size) => Dimension::Fixed(size as u64),
+                // Exporters write it for an axis without a name, and axes of one name have one size.
+                rten::Dimension::Symbolic(name) if name == "?" => Dimension::Dynamic(String::new()),
                 rten::Dimension::Symbolic(name) => Dimension::Dynamic(name),
             };
             axes.into_iter().map(dimension).collect()
@@ -70,11 +72,20 @@ impl RtenModel {
         let prepack = request.options.parse("prepack-weights")?.unwrap_or(true);
         let path = request.path.display();
         let file = OnnxFile::read(request.path)?;
-        let model = ModelOptions::with_all_ops()
-            .enable_optimization(optimise)
-            .prepack_weights(prepack)
-            .load_file(request.path)
-            .map_err(|error| Error::new(load_code(&error), format!("{path}: {error}")))?;
+        let mut options = ModelOptions::with_all_ops();
+        options.enable_optimization(optimise).prepack_weights(prepack);
+        let loaded = match file.weights().all(rten_weights::is_opened_by_engine) {
+            true => options.load_file(request.path),
+            false => {
+                let bytes = rten_weights::renamed(request.path, &file, &mut options);
+                let bytes = bytes.map_err(|what| {
+                    Error::new(ErrorCode::InvalidModel, format!("{path}: {what}"))
+                })?;
+                options.load(bytes)
+            }
+        };
+        let model =
+            loaded.map_err(|error| Error::new(load_code(&error), format!("{path}: {error}")))?;
         let threads = request.threads.unwrap_or_else(platform::threads);
         let pool = Arc::new(thread_pool(threads)?);
         let loaded = Loaded { model, file, pool, threads, optimise, prepack };
@@ -170,7 +181,12 @@ fn converted(file: &OnnxFile) -> Vec<&'static str> {
 fn run_code(error: &rten::RunError) -> ErrorCode {
     match error.kind() {
         RunErrorKind::InvalidInput => ErrorCode::InvalidArgument,
-        RunErrorKind::OperatorError => ErrorCode::Unsupported,
+        // As the engine's `OpError` says it.
+        RunErrorKind::OperatorError if error.to_string().contains("unsupported ") => {
+            ErrorCode::Unsupported
+        }
+        // A shape or an index that does not fit.
+        RunErrorKind::OperatorError => ErrorCode::InvalidArgument,
         _ => ErrorCode::InvalidModel,
     }
 }

@@ -111,6 +111,22 @@ fn int64_is_narrowed_and_said_to_be() {
     assert!(error.message.starts_with("1099511627776 does not fit into int32"));
 }
 
+/// As with every other engine: a gap would say that the engine lacks something.
+#[test]
+fn an_index_that_does_not_fit_is_an_invalid_argument() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    // The second element of `x`, which has one.
+    let path = int64_model(folder.path(), "Gather");
+    let model = load(&backend, &path, Some(1), &[]).expect("the model");
+    let session = model.prepare("fp32", &[vec![1]]).expect("a session");
+    let bytes = 7_i64.to_ne_bytes();
+    let view = TensorView { dtype: DataType::I64, shape: &[1], strides: None, bytes: &bytes };
+    let mut call = session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call");
+    let error = call.run().expect_err("no such element");
+    assert_eq!(error.code, ErrorCode::InvalidArgument, "{error}");
+}
+
 #[test]
 fn float64_is_narrowed_and_said_to_be() {
     let (backend, _turn) = backend();

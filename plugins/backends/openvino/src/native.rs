@@ -345,10 +345,12 @@ impl Model {
         }
     }
 
-    /// Fixes the shapes of all inputs.
+    /// Fixes the shapes of all inputs. One without an axis has its shape already, and OpenVINO would make a list of any
+    /// length of it.
     pub(crate) fn reshape(&mut self, shapes: &[&[i64]]) -> Result<()> {
         let mut partial = PartialShapes(Vec::with_capacity(shapes.len()));
-        for shape in shapes {
+        let mut indexes: Vec<usize> = Vec::new();
+        for (index, shape) in shapes.iter().enumerate().filter(|(_, shape)| !shape.is_empty()) {
             let mut raw = MaybeUninit::<sys::ov_partial_shape_t>::uninit();
             // SAFETY: there are as many sizes as the rank; the struct is written if there is no error.
             unsafe {
@@ -359,8 +361,8 @@ impl Model {
                 ))?;
                 partial.0.push(raw.assume_init());
             }
+            indexes.push(index);
         }
-        let indexes: Vec<usize> = (0..shapes.len()).collect();
         // SAFETY: both lists are as long as the count says.
         check(unsafe {
             sys::ov_model_reshape_by_port_indexes(

@@ -51,6 +51,10 @@ fn value(name: &str, element: OnnxType) -> ValueInfoProto {
         OnnxDimension { dim_value: None, dim_param: Some("n".into()) },
         OnnxDimension { dim_value: Some(2), dim_param: None },
     ];
+    value_of(name, element, dim)
+}
+
+fn value_of(name: &str, element: OnnxType, dim: Vec<OnnxDimension>) -> ValueInfoProto {
     let shape = Some(TensorShapeProto { dim });
     let tensor_type = Some(TypeProtoTensor { elem_type: Some(element), shape });
     ValueInfoProto {
@@ -544,6 +548,42 @@ fn its_own_format_is_read_with_the_weights_beside_it() {
     std::fs::write(folder.path().join("sum.bin"), &weights[..7]).expect("the folder is writable");
     let error = load(&backend, &path, &[]).expect_err("cut off");
     assert_eq!(error.code, ErrorCode::InvalidModel, "{error}");
+}
+
+#[test]
+#[ignore = "needs OpenVINO: set TARE_RUNTIME to the folder of its libraries, and ask for ignored tests"]
+fn numbers_without_an_axis_go_in_and_come_out() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let float = OnnxType::FLOAT;
+    let model = ModelProto {
+        ir_version: Some(8),
+        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(17) }],
+        graph: Some(GraphProto {
+            node: vec![node("Mul", &["x", "s"], "y"), node("Add", &["s", "s"], "z")],
+            initializer: Vec::new(),
+            input: vec![value("x", float), value_of("s", float, Vec::new())],
+            output: vec![value("y", float), value_of("z", float, Vec::new())],
+            value_info: Vec::new(),
+        }),
+        ..ModelProto::default()
+    };
+    let path = folder.path().join("scalar.onnx");
+    std::fs::write(&path, model.write_buf().expect("a model")).expect("the folder is writable");
+    let model = load(&backend, &path, &[]).expect("the model");
+    assert_eq!(model.info().inputs[1].dimensions.as_deref(), Some(&[][..]));
+    let session = model.prepare("fp32", &[vec![1, 2], Vec::new()]).expect("a session");
+    let tensor = |shape: &[i64], values: &[f32]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        let view = TensorView { dtype: DataType::F32, shape, strides: None, bytes: &bytes };
+        model.tensor(view).expect("a tensor")
+    };
+    let inputs = vec![tensor(&[1, 2], &[1.0, 2.0]), tensor(&[], &[3.0])];
+    let mut call = session.call(inputs).expect("a call");
+    call.run().expect("a run");
+    assert_eq!(floats(&call.read_output(0).expect("an output").bytes), [3.0, 6.0]);
+    let number = call.read_output(1).expect("an output");
+    assert_eq!((number.shape.as_slice(), floats(&number.bytes)), (&[][..], vec![6.0]));
 }
 
 #[test]

@@ -9,11 +9,16 @@ Irrelevant fields are skipped, weights above all. No byte string may reach beyon
 around it, so a damaged file is found here, before the engine sees it.
 */
 
+mod external;
+mod graph;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
+pub use graph::LegalValues;
+use graph::Node;
 use plugin_api::backend::{
     DataType, Dimension, Error, ErrorCode, ModelInfo, TensorInfo, ValueKind,
 };
@@ -61,6 +66,10 @@ pub struct OnnxFile {
     quantised: bool,
     /// Files that hold weights, relative to the model's folder, with their required size.
     external: BTreeMap<String, u64>,
+    /// Nodes of the graph and of its subgraphs.
+    nodes: Vec<Node>,
+    /// Shapes of weights, by name.
+    shapes: BTreeMap<String, Vec<u64>>,
 }
 
 /// An input or output.
@@ -106,35 +115,24 @@ impl OnnxFile {
             dimension: Dimension::Dynamic(String::new()),
             tensor: Tensor::default(),
             entry: (String::new(), String::new()),
+            node: Node::default(),
+            attribute: (String::new(), 0),
             graphs: 0,
+            functions: 0,
         };
         scan.message(Message::Model, metadata.len(), 0)?;
         if scan.graphs == 0 {
             return Err(damaged("is not an ONNX model: it has no graph"));
         }
-        scan.found.check_external(path.parent().unwrap_or(Path::new("")))?;
+        for (location, needed) in &scan.found.external {
+            external::check(path, location, *needed)?;
+        }
         Ok(scan.found)
     }
 
-    /// Checks whether the files of weights exist and are long enough.
-    fn check_external(&self, folder: &Path) -> io::Result<()> {
-        for (location, needed) in &self.external {
-            let path = folder.join(location);
-            let size = match std::fs::metadata(&path) {
-                Ok(metadata) => metadata.len(),
-                Err(error) => {
-                    let what = format!("its weights are in {}: {error}", path.display());
-                    return Err(io::Error::new(error.kind(), what));
-                }
-            };
-            if size < *needed {
-                let path = path.display();
-                return Err(damaged(&format!(
-                    "its weights are truncated: {path} has {size} bytes of {needed}"
-                )));
-            }
-        }
-        Ok(())
+    /// Returns the files that hold weights, relative to the model's folder. They lie in it, and are long enough.
+    pub fn weights(&self) -> impl Iterator<Item = &str> {
+        self.external.keys().map(String::as_str)
     }
 
     /// Returns the model's inputs and outputs, in its own types.
@@ -273,7 +271,8 @@ impl Message {
         matches!(
             (self, field),
             (Self::Input | Self::Output | Self::Value, 1)
-                | (Self::Node, 4)
+                | (Self::Node, 1 | 2 | 4)
+                | (Self::Attribute, 1)
                 | (Self::Initializer, 8)
                 | (Self::Entry, 1 | 2)
                 | (Self::Dimension, 2)
@@ -297,6 +296,7 @@ struct Tensor {
     name: String,
     element: u64,
     count: u64,
+    shape: Vec<u64>,
     external: bool,
     location: String,
     offset: u64,
@@ -315,7 +315,13 @@ struct Scan {
     tensor: Tensor,
     /// The key and value that are being read.
     entry: (String, String),
+    /// The node that is being read.
+    node: Node,
+    /// Name and whole number of its attribute that is being read.
+    attribute: (String, u64),
     graphs: u32,
+    /// Functions that are being read; their names are their own.
+    functions: u32,
 }
 
 impl Scan {
@@ -386,9 +392,17 @@ impl Scan {
             Message::Shape => self.value.dimensions = Some(Vec::new()),
             Message::Dimension => self.dimension = Dimension::Dynamic(String::new()),
             Message::Entry => self.entry = (String::new(), String::new()),
+            Message::Function => self.functions += 1,
             _ => {}
         }
+        // A node can have others within it.
+        let outer = match child {
+            Message::Node => Some(std::mem::take(&mut self.node)),
+            _ => None,
+        };
+        let outer_attribute = std::mem::take(&mut self.attribute);
         self.message(child, end, depth)?;
+        let attribute = std::mem::replace(&mut self.attribute, outer_attribute);
         // Inputs and outputs of subgraphs, which lie deeper, are none of the model's.
         let own = depth == OWN_GRAPH;
         match child {
@@ -400,6 +414,16 @@ impl Scan {
                 self.value.dimensions.get_or_insert_default().push(dimension);
             }
             Message::Entry => self.take_entry(),
+            Message::Node => {
+                let node = std::mem::replace(&mut self.node, outer.unwrap_or_default());
+                if self.functions == 0 {
+                    self.found.nodes.push(node);
+                }
+            }
+            Message::Attribute if attribute.0 == "axis" => {
+                self.node.axis = Some(attribute.1.cast_signed());
+            }
+            Message::Function => self.functions -= 1,
             Message::Initializer | Message::Tensor => self.take_tensor(child, own),
             _ => {}
         }
@@ -414,11 +438,13 @@ impl Scan {
             }
             (Message::Initializer | Message::Tensor, 1) => {
                 self.tensor.count = self.tensor.count.saturating_mul(number);
+                self.tensor.shape.push(number);
             }
             (Message::Initializer | Message::Tensor, 2) => {
                 self.tensor.element = number;
                 self.found.all.insert(number);
             }
+            (Message::Attribute, 3) => self.attribute.1 = number,
             (Message::Initializer | Message::Tensor, 14) => self.tensor.external = number == 1,
             // A negative size, which is a very large number here, is unknown.
             (Message::Dimension, 1) if i64::try_from(number).is_ok() => {
@@ -431,10 +457,18 @@ impl Scan {
     fn take_text(&mut self, message: Message, field: u64, text: String) {
         match (message, field) {
             (Message::Input | Message::Output | Message::Value, 1) => self.value.name = text,
-            (Message::Node, 4) => self.found.quantised |= QUANTISED.contains(&text.as_str()),
+            (Message::Node, 1) => self.node.inputs.push(text),
+            (Message::Node, 2) => self.node.outputs.push(text),
+            (Message::Node, 4) => {
+                self.found.quantised |= QUANTISED.contains(&text.as_str());
+                self.node.operator = text;
+            }
+            (Message::Attribute, 1) => self.attribute.0 = text,
             (Message::Initializer, 8) => self.tensor.name = text,
             (Message::Entry, 1) => self.entry.0 = text,
             (Message::Entry, 2) => self.entry.1 = text,
+            // Exporters write it for an axis without a name, and axes of one name have one size.
+            (Message::Dimension, 2) if text == "?" => {}
             (Message::Dimension, 2) => self.dimension = Dimension::Dynamic(text),
             _ => {}
         }
@@ -458,8 +492,13 @@ impl Scan {
             let needed = self.found.external.entry(tensor.location).or_default();
             *needed = (*needed).max(tensor.offset.saturating_add(tensor.length));
         }
-        if message == Message::Initializer && own {
-            self.found.initializers.insert(tensor.name);
+        if message == Message::Initializer {
+            if own {
+                self.found.initializers.insert(tensor.name.clone());
+            }
+            if self.functions == 0 {
+                self.found.shapes.insert(tensor.name, tensor.shape);
+            }
         }
     }
 
@@ -657,7 +696,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = scan(&bytes);
+            let _ = scan(&bytes).map(|file| file.legal_values());
         }
 
         #[test]
@@ -665,7 +704,7 @@ mod tests {
             let mut bytes = digits();
             bytes[at] = with;
             bytes.truncate(bytes.len() - cut);
-            let _ = scan(&bytes);
+            let _ = scan(&bytes).map(|file| file.legal_values());
         }
     }
 }

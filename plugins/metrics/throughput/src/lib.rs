@@ -1,5 +1,6 @@
 /*!
-Samples and queries per second.
+Samples and queries per second. Samples are examples in the outputs; if nobody can tell how many those are,
+only queries have a rate.
 
 For one client that waits for its queries, over measured time: the sum of the queries' latencies. Between blocks of
 queries the harness pauses to send its samples; these pauses are left out, so the figure is the backend's rate while
@@ -110,11 +111,11 @@ impl<'a> Sample<'a> {
             );
             return by_schedule(Err(gap), self.offered, &items);
         }
-        if let (Ok(latencies), Ok(items), Some(lanes)) = (&latencies, &items, self.lanes)
+        if let (Ok(latencies), Some(lanes)) = (&latencies, self.lanes)
             && lanes.len() == latencies.len()
             && lanes.iter().any(|lane| *lane > 0)
         {
-            return of_clients(latencies, items, lanes);
+            return of_clients(latencies, &items, lanes);
         }
         let time = latencies.and_then(|latencies| {
             if latencies.is_empty() {
@@ -169,11 +170,12 @@ fn by_schedule(
 }
 
 /// Returns the rates of several clients: the sum of their individual rates.
-fn of_clients(latencies: &[u64], items: &[u64], lanes: &[u64]) -> Vec<Measurement> {
+fn of_clients(latencies: &[u64], items: &Result<&[u64], Gap>, lanes: &[u64]) -> Vec<Measurement> {
     let mut of_lane: BTreeMap<u64, [u128; 3]> = BTreeMap::new();
-    for ((latency, items), lane) in latencies.iter().zip(items).zip(lanes) {
+    for (index, (latency, lane)) in latencies.iter().zip(lanes).enumerate() {
+        let items = items.as_ref().ok().and_then(|items| items.get(index)).copied();
         let sums = of_lane.entry(*lane).or_default();
-        for (sum, one) in sums.iter_mut().zip([*latency, *items, 1]) {
+        for (sum, one) in sums.iter_mut().zip([*latency, items.unwrap_or(0), 1]) {
             *sum += u128::from(one);
         }
     }
@@ -190,7 +192,8 @@ fn of_clients(latencies: &[u64], items: &[u64], lanes: &[u64]) -> Vec<Measuremen
             .with_attribute("queries", latencies.len().to_string())
             .with_attribute("over", "the sum of each client's latencies")
     };
-    vec![measurement("samples", sum(1)), measurement("queries", sum(2))]
+    let samples = items.clone().and_then(|_| sum(1));
+    vec![measurement("samples", samples), measurement("queries", sum(2))]
 }
 
 fn total(values: &[u64]) -> u128 {
@@ -229,6 +232,17 @@ mod tests {
         assert_eq!(found[1].value, Ok(500.0));
         assert_eq!(found[0].attributes["measured-ns"], "4000000");
         assert!(found.iter().all(|one| one.unit == "1/s" && one.direction == Direction::Higher));
+    }
+
+    #[test]
+    fn queries_have_a_rate_where_samples_cannot_be_counted() {
+        let alone = compute(&[(LATENCY, vec![1_000_000, 3_000_000])]).unwrap();
+        assert!(alone[0].value.is_err(), "{alone:?}");
+        assert_eq!(alone[1].value, Ok(500.0));
+        // Two clients, each with a query in a millisecond.
+        let clients = compute(&[(LATENCY, vec![1_000_000; 2]), (LANE, vec![0, 1])]).unwrap();
+        assert!(clients[0].value.is_err(), "{clients:?}");
+        assert_eq!(clients[1].value, Ok(2000.0));
     }
 
     #[test]

@@ -8,6 +8,7 @@ early error with its name. This is an ordinary library and not a plugin.
 */
 
 mod configuration;
+mod inputs;
 mod label;
 #[cfg(feature = "made-up")]
 pub mod made_up;
@@ -23,6 +24,7 @@ pub use host_record::{
     Axis, AxisRole, CaseKey, Coordinate, Direction, Doubt, Gap, Group, MetricValue, Outcome,
     QUANTITIES, Quantity, Scenario, Warning, WarningKind,
 };
+pub use inputs::{INPUT_HEADINGS, inputs};
 pub use label::{Labels, case_label};
 pub use number::{
     Scale, humanise, humanise_interval, humanise_metric, parse_quantity, significant,

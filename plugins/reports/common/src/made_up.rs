@@ -8,12 +8,7 @@ names without measuring anything. They reach no plugin: only tests and examples 
 use std::collections::BTreeMap;
 
 use host_record::{
-    CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance,
-    Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputSource, InsideRun, Lateness,
-    MeasureSettings, NotMeasured, Outcome, OutputParity, Pace, Parity, Phase, PlacementRule,
-    PluginIdentity, Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch,
-    Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning,
-    WorkerReport,
+    AxesChoice, AxesUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance, Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputOrigin, InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Outcome, OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
 use host_statistics::{prediction_interval, student_interval};
 use plugin_guest::{Cell, Recommendation, Table};
@@ -543,6 +538,7 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
         model: FileId {
             name: "model.onnx".to_owned(),
             sha256: "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752".to_owned(),
+            ..FileId::default()
         },
         machine: String::new(),
         plugin: PluginIdentity {
@@ -565,6 +561,8 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
         environment: Vec::new(),
         check: None,
         inputs: InputSource::Synthetic(BTreeMap::new()),
+        axes: AxesChoice::default(),
+        values: BTreeMap::new(),
         measure: MeasureSettings {
             warm_up: WarmUp::Nanoseconds(200_000_000),
             minimum_duration_ns: 1_000_000_000,
@@ -780,6 +778,20 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
     };
     change_report(tables, case_index, |report| {
         report.conditions.parity = Some(parity.clone());
+    });
+}
+
+/// Adds an input to the record of a case; the case is given by its place in the plan.
+pub fn use_input(tables: &mut Tables, case_index: u64) {
+    let input = InputUse {
+        name: "ids".to_owned(),
+        element_type: "int64".to_owned(),
+        shape: vec![8, 128],
+        origin: InputOrigin::Index { entries: 30_522, operator: "Gather".to_owned() },
+    };
+    let model = ModelUse { axes: AxesUse::default(), inputs: vec![input], samples: Ok(8) };
+    change_report(tables, case_index, |report| {
+        report.conditions.model = Some(model.clone());
     });
 }
 

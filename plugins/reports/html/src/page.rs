@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report_common::host_record::Measured;
 use report_common::{
-    Advice, Axis, AxisRole, Case, Configuration, Group, Labels, Outcome, PARITY_HEADINGS,
-    QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, Warning, class, configurations,
-    excerpt, humanise, humanise_interval, humanise_metric, parity_figures, summary_columns,
+    Advice, Axis, AxisRole, Case, Configuration, Group, INPUT_HEADINGS, Labels, Outcome,
+    PARITY_HEADINGS, QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, Warning, class,
+    configurations, excerpt, humanise, humanise_interval, humanise_metric, inputs, parity_figures,
+    summary_columns,
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
@@ -38,6 +39,7 @@ pub(crate) fn page(run: &Run) -> Markup {
         ("warnings", "Warnings", warnings(run, &labels)),
         ("missing", "Not measured", missing(run, &labels)),
         ("parity", "Outputs compared with the reference's", parity(run, &labels)),
+        ("inputs", "Inputs", used_inputs(run)),
         ("method", "How it was measured", method(run, &labels)),
         ("values", "All values", values(run, &labels)),
         ("machine", "Machine", machine(run)),
@@ -673,6 +675,21 @@ fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
                         td { (parity.tolerance) }
                     }
                 } } }
+            }
+        }
+    })
+}
+
+/// Shows shape and origin of the inputs.
+fn used_inputs(run: &Run) -> Option<Markup> {
+    let rows = inputs(run);
+    (!rows.is_empty()).then(|| {
+        html! {
+            div.scroll tabindex="0" role="group" aria-label="Table of inputs" {
+                table {
+                    thead { tr { @for heading in INPUT_HEADINGS { th scope="col" { (heading) } } } }
+                    tbody { @for row in &rows { tr { @for cell in row { td { (cell) } } } } }
+                }
             }
         }
     })

@@ -241,6 +241,17 @@ fn what_devices_count_has_columns_where_there_is_any() {
 }
 
 #[test]
+fn inputs_are_told_with_shape_and_origin() {
+    let mut tables = advised(&COMPARISON);
+    assert!(!rendered(&tables).contains("id=\"inputs\""));
+    made_up::use_input(&mut tables, 2);
+    let page = rendered(&tables);
+    assert!(page.contains("id=\"inputs\""));
+    let row = "<td>ids</td><td>int64</td><td>[8, 128]</td><td>drawn from 0 to 30521 (Gather)</td>";
+    assert!(page.contains(row), "{page}");
+}
+
+#[test]
 fn outputs_that_were_compared_are_told_with_all_figures() {
     let mut tables = advised(&COMPARISON);
     assert!(!rendered(&tables).contains("id=\"parity\""));

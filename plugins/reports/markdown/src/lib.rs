@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
-    Advice, Case, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario, SummaryCell, case_label,
-    excerpt, humanise, parity_figures, summary_columns, visible,
+    Advice, Case, INPUT_HEADINGS, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario,
+    SummaryCell, case_label, excerpt, humanise, inputs, parity_figures, summary_columns, visible,
 };
 
 /// The report.
@@ -71,6 +71,7 @@ fn page(run: &Run) -> String {
     missing(&mut page, run, &labels);
     warnings(&mut page, run, &labels);
     parity(&mut page, run, &labels);
+    used_inputs(&mut page, run);
     details(&mut page, run);
     page.0
 }
@@ -279,6 +280,18 @@ fn parity(page: &mut Page, run: &Run, labels: &Labels) {
     }
     page.line("<details><summary>Outputs compared with the reference's</summary>");
     page.table(&headings, &numeric, &rows, MAXIMUM_DETAILS);
+    page.line("</details>");
+}
+
+/// Shows shape and origin of the inputs.
+fn used_inputs(page: &mut Page, run: &Run) {
+    let rows: Vec<_> =
+        inputs(run).iter().map(|row| row.iter().map(|cell| escape(cell)).collect()).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.line("<details><summary>Inputs</summary>");
+    page.table(&INPUT_HEADINGS, &[false; 5], &rows, MAXIMUM_DETAILS);
     page.line("</details>");
 }
 
@@ -512,6 +525,17 @@ mod tests {
             "| logits | cpu 0.1.0 on cpu:0 in fp32 | 3.4e-3 | 5.6e-3 | 0.999987 | 0.999981 | 97.5 % | 1e-2 of \
              the scale + 2e-2 of the value, cosine 0.999, top-1 95 % |"
         ), "{text}");
+    }
+
+    #[test]
+    fn inputs_are_told_with_shape_and_origin() {
+        let mut tables = made_up::tables(&COMPARISON);
+        assert!(!rendered(&tables).contains("<summary>Inputs"));
+        made_up::use_input(&mut tables, 1);
+        made_up::use_input(&mut tables, 2);
+        let text = rendered(&tables);
+        let row = r"| ids | int64 | \[8, 128\] | drawn from 0 to 30521 (Gather) |";
+        assert_eq!(text.matches(row).count(), 1, "{text}");
     }
 
     #[test]
