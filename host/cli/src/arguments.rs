@@ -225,7 +225,8 @@ pub struct OptionsOfRuns {
 #[derive(Debug, Args)]
 #[command(after_long_help = BENCH_HELP)]
 pub struct BenchArguments {
-    /// Files of models, such as ONNX files.
+    /// Models: ONNX files; architectures by name, such as resnet50 or gpt2:layers=6, with random weights;
+    /// categories of them (vision, text, audio, multimodal, generation); or `all`.
     #[arg(required = true, value_name = "MODEL", value_hint = ValueHint::FilePath)]
     pub models: Vec<PathBuf>,
     /// Backends, by the ids that `host plugins list` shows; `all` is every installed one.
@@ -240,12 +241,21 @@ pub struct BenchArguments {
     /// Precisions: fp32, fp16, bf16, int8. By default fp32.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub precision: Vec<String>,
+    /// Lengths of sequences in tokens.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub sequence: Vec<u64>,
+    /// Modes: inference, training, generation. By default inference.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub mode: Vec<String>,
     /// Scenarios: single-stream, multi-stream, offline. By default single-stream.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub scenario: Vec<String>,
     /// Values of any other axis of the matrix, by its key in a manifest. Can be given more than once.
     #[arg(long, value_name = "AXIS=VALUE,…", value_parser = axis_values)]
     pub matrix: Vec<(String, Vec<String>)>,
+    /// Measure at most this many cases, the first ones, and say what is left out.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
     /// Metrics, by their plugins' ids; by default those of a manifest that names none.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub metric: Vec<String>,
@@ -269,6 +279,7 @@ impl BenchArguments {
             backends: self.backend.clone(),
             devices: self.device.clone(),
             matrix: self.axes(),
+            limit: self.limit,
             metrics: self.metric.clone(),
             duration: self.duration.clone(),
             processes: self.processes,
@@ -282,6 +293,8 @@ impl BenchArguments {
         let named = [
             ("batch", self.batch.iter().map(u64::to_string).collect()),
             ("precision", self.precision.clone()),
+            ("sequence-length", self.sequence.iter().map(u64::to_string).collect()),
+            ("mode", self.mode.clone()),
             ("scenario", self.scenario.clone()),
         ];
         let named = named.into_iter().map(|(axis, values)| (axis.to_owned(), values));

@@ -209,13 +209,16 @@ impl From<ExperimentError> for Failure {
             | ExperimentError::NotAPlugin { .. }
             | ExperimentError::BrokenPlugin(_)
             | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
-            ExperimentError::NoSuchRuntimePlugin { .. } => failure(Exit::Usage),
+            ExperimentError::NoSuchRuntimePlugin { .. }
+            | ExperimentError::NoModel { .. }
+            | ExperimentError::Architecture(_) => failure(Exit::Usage),
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
             ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Interrupted => failure(Exit::Interrupted),
             ExperimentError::NoWorker { .. }
             | ExperimentError::NoTestkit { .. }
+            | ExperimentError::NoCache
             | ExperimentError::Changed { .. }
             | ExperimentError::NotKept { .. } => failure(Exit::Failure),
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_architectures::ArchitectureError;
 use host_manifest::ManifestErrors;
 use host_record::{CaseKey, Gap, PluginIdentity};
 use host_registry::{Problem, RegistryError};
@@ -52,6 +53,20 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A word stands for no model.
+    #[error("`{word}` is neither a file nor an architecture")]
+    NoModel {
+        /// The word.
+        word: String,
+        /// The name that is nearest, or all of them.
+        hint: Option<String>,
+    },
+    /// An architecture has other sizes than those that are given.
+    #[error(transparent)]
+    Architecture(ArchitectureError),
+    /// There is no folder to write architectures to.
+    #[error("there is no cache folder to write architectures to")]
+    NoCache,
     /// The manifest asks for all backends, and none is installed.
     #[error("`all` matches no backend: none is installed")]
     NoBackend,
@@ -261,6 +276,9 @@ impl Error {
             Self::FolderName { .. } => text(
                 "models and data are found from there, and recorded as text: put them elsewhere",
             ),
+            Self::NoModel { hint, .. } => hint.clone().map(Hint::Text),
+            Self::Architecture(error) => error.hint().map(Hint::Text),
+            Self::NoCache => text("set XDG_CACHE_HOME, or HOME, to an absolute path"),
             Self::NoBackend => Some(Hint::ListPlugins),
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
             Self::NoSuchRuntimePlugin { .. } => Some(Hint::ListRuntimes),

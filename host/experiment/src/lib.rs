@@ -25,6 +25,7 @@ caller works with. Native plugins are never loaded here: workers do that, one pr
 */
 
 mod advice;
+mod architectures;
 mod backends;
 mod compare;
 mod compute;
@@ -69,7 +70,7 @@ pub use host_run::Interrupt;
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;
-pub use quick::Quick;
+pub use quick::{Quick, QuickManifest};
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use reports::{GuestFailure, ReportOptions, Reports, WrittenReport, report, report_again};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};

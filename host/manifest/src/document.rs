@@ -74,7 +74,10 @@ table! {
         "id" id: Id, required "id = \"my-model\"";
         /// The model file, relative to the manifest's folder; or a table with one file per precision, such
         /// as `{ fp32 = "m.onnx", fp16 = "m-fp16.onnx" }`. A precision without a file is a gap.
-        "path" path: ModelPath, required "path = \"model.onnx\"";
+        "path" path: ModelPath, optional;
+        /// In place of `path`, an architecture by name, with weights drawn from the seed: `resnet50`, with sizes
+        /// `gpt2:layers=6,width=384`; or several, each under its own name: a category such as `vision`, or `all`.
+        "architecture" architecture: String, optional;
         /// Files with inputs. Without them, inputs are drawn from the seed.
         "data" data: DataTable, optional;
         /// Random inputs in place of files, by the input's name. An input without an entry is drawn uniformly
@@ -214,6 +217,8 @@ table! {
         /// Cells to leave out, from the axes and from `include`. A key that an entry leaves out
         /// matches everything.
         "exclude" exclude: List<CellTable>, default "[]";
+        /// At most this many cases: the first ones, with the last axis varying fastest. When absent: all.
+        "limit" limit: Positive, optional;
     }
 }
 

@@ -28,6 +28,8 @@ pub struct Mentions {
     pub plugin_folders: Vec<PathBuf>,
     /// Model and data files.
     pub files: Vec<FileMention>,
+    /// Models that are architectures.
+    pub architectures: Vec<ArchitectureMention>,
     /// Backends.
     pub backends: Vec<PluginMention>,
     /// Metrics, those included that stand in for an absent list.
@@ -54,6 +56,15 @@ pub struct FileMention {
     /// Its path, relative to the manifest's folder unless absolute.
     pub path: PathBuf,
     /// Position in the manifest.
+    pub place: Range<usize>,
+}
+
+/// A model that is an architecture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchitectureMention {
+    /// The model's id.
+    pub model: String,
+    /// Position of the architecture's name in the manifest.
     pub place: Range<usize>,
 }
 
@@ -104,6 +115,7 @@ impl Mentions {
         Self {
             plugin_folders: items(folders).cloned().collect(),
             files: tables(&manifest.model).flat_map(files).collect(),
+            architectures: tables(&manifest.model).filter_map(architecture).collect(),
             backends: tables(&manifest.backend).filter_map(backend).collect(),
             metrics: plugins(&manifest.metric, default_metrics),
             reports: plugins(&manifest.report, default_reports),
@@ -137,6 +149,11 @@ fn files(model: &ModelTable) -> Vec<FileMention> {
     (paths.chain(inputs).chain(labels))
         .map(|path| FileMention { path: path.get_ref().clone(), place: path.span() })
         .collect()
+}
+
+fn architecture(table: &ModelTable) -> Option<ArchitectureMention> {
+    let model = table.id.as_ref()?.get_ref().0.clone();
+    Some(ArchitectureMention { model, place: table.architecture.as_ref()?.span() })
 }
 
 fn backend(table: &BackendTable) -> Option<PluginMention> {

@@ -25,6 +25,7 @@ use crate::experiment::{
     PluginUse, Recommender,
 };
 use crate::mentions::Mentions;
+use crate::precisions::PerPrecision;
 use crate::scalar::{Bytes, Id, Nanoseconds, Nice, Percentile, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables};
 use crate::suggestions::suggestion;
@@ -46,7 +47,9 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     let models = Names::collect(
         "model",
         reader,
-        is_complete(&manifest.model),
+        // The models behind a category of architectures are not known here.
+        is_complete(&manifest.model)
+            && tables(&manifest.model).all(|model| model.architecture.is_none()),
         tables(&manifest.model).map(|model| model.id.as_ref().map(id_text)),
     );
     let all = |backend: &BackendTable| match (&backend.plugin, &backend.id) {
@@ -86,8 +89,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         tables(&manifest.report).map(|report| report.plugin.as_ref().map(plugin_text)),
     );
 
-    let resolved_models: Vec<_> =
-        tables(&manifest.model).map(|table| model(table, reader)).collect();
+    let placed = manifest.model.iter().flat_map(|list| &list.get_ref().values);
+    let resolved_models: Vec<_> = placed.map(|table| model(table, reader)).collect();
     let resolved_backends: Vec<_> =
         tables(&manifest.backend).map(|table| backend(table, reader)).collect();
     let matrix = manifest
@@ -230,8 +233,33 @@ impl Names {
     }
 }
 
-fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
-    let ModelTable { id, path, data, inputs } = table;
+fn model(table: &At<ModelTable>, reader: &mut Reader) -> Option<Model> {
+    let ModelTable { id, path, architecture, data, inputs } = table.get_ref();
+    let path = match (path, architecture) {
+        (Some(path), None) => path.get_ref().0.try_map(|path| Some(path.get_ref().clone())),
+        (None, Some(_)) => Some(PerPrecision::Each(BTreeMap::new())),
+        (Some(_), Some(architecture)) => {
+            reader.error(
+                architecture.span(),
+                "a model has either `path` or `architecture`",
+                "beside `path`",
+                "remove one: `path` is a file, `architecture` makes one".to_owned(),
+            );
+            None
+        }
+        (None, None) => {
+            // One that cannot be read has been reported already.
+            if !reader.errors.iter().any(|error| within(&error.span, &table.span())) {
+                reader.error(
+                    table.span(),
+                    "a model needs `path` or `architecture`",
+                    "has neither",
+                    "add `path = \"model.onnx\"`, or `architecture = \"resnet50\"`".to_owned(),
+                );
+            }
+            None
+        }
+    };
     let source = match (data, inputs) {
         (Some(_), Some(inputs)) => {
             reader.error(
@@ -247,7 +275,8 @@ fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
     };
     Some(Model {
         id: id.as_ref()?.get_ref().0.clone(),
-        path: path.as_ref()?.get_ref().0.try_map(|path| Some(path.get_ref().clone()))?,
+        path: path?,
+        architecture: value(architecture),
         inputs: source?,
     })
 }
@@ -390,6 +419,7 @@ fn matrix(
         clients,
         include,
         exclude,
+        limit,
     } = table;
     models.check(model, reader);
     backends.check(backend, reader);
@@ -452,6 +482,7 @@ fn matrix(
         clients: counts(axis(clients).unwrap_or_default()),
         include: list(include).map(partial_cell).collect(),
         exclude: list(exclude).map(partial_cell).collect(),
+        limit: value(limit).map(|Positive(count)| count),
     })
 }
 

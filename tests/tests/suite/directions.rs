@@ -7,8 +7,10 @@ use serde_json::Value;
 
 /// Packages of ours that each package may depend on, apart from tests.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("host-architectures", &[]),
     ("host-descendants", &[]),
     ("host-hash", &[]),
+    ("host-onnx", &[]),
     ("host-record", &[]),
     ("host-statistics", &[]),
     ("host-machine", &["host-record"]),
@@ -35,9 +37,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "host-experiment",
         &[
+            "host-architectures",
             "host-hash",
             "host-machine",
             "host-manifest",
+            "host-onnx",
             "host-plan",
             "host-record",
             "host-registry",
