@@ -121,8 +121,8 @@ impl Experiment {
             ids.push(plugin.clone());
         }
         self.backends.splice(place..place, added);
-        let of_cell = |cell: &mut PartialCell| &mut cell.backend;
-        self.matrix.replace(&template.id, &ids, |matrix| &mut matrix.backend, of_cell);
+        let id = &template.id;
+        self.matrix.replace(id, &ids, |matrix| &mut matrix.backend, |cell| &mut cell.backend);
     }
 }
 
