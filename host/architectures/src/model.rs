@@ -48,6 +48,12 @@ impl Model {
         weights.map(|weight| weight.count()).sum()
     }
 
+    /// Returns the content of the graph's file.
+    #[must_use]
+    pub fn file(&self) -> &[u8] {
+        &self.file
+    }
+
     /// Returns its inputs.
     #[must_use]
     pub fn inputs(&self) -> &[Input] {

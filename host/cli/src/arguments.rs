@@ -149,6 +149,8 @@ pub enum Command {
     Run(RunArguments),
     /// Measure models without a manifest: `host bench model.onnx --backend all --batch 1,8`.
     Bench(BenchArguments),
+    /// Show what a model is: inputs, outputs, operators, weights, and a [[model]] for a manifest.
+    Inspect(InspectArguments),
     /// Check a manifest, with the files, plugins, options and limits in it, without running it.
     Validate(ManifestArgument),
     /// Show the cases and gaps that a run would have, and an estimate of its time.
@@ -332,12 +334,34 @@ Each report is written into a folder that is named by its plugin: reports/PLUGIN
 or PLUGIN in the folder of --report-dir. A report replaces only files that the host wrote there
 before and that have not changed since.";
 
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+#[command(after_long_help = INSPECT_HELP)]
+pub struct InspectArguments {
+    /// The model: an ONNX file, or an architecture by name, such as resnet50.
+    #[arg(value_name = "MODEL", value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Run a query on every installed backend, and say which refuses the model and why. This loads the
+    /// weights.
+    #[arg(long)]
+    pub engines: bool,
+}
+
+const INSPECT_HELP: &str = "\
+Weights are not read, so a model of gigabytes takes no longer than a small one. The batch is the open
+axis that is named so, or else the first axis if it is open; a sequence is an open axis whose name
+contains `seq`. The [[model]] has a size for each other open axis, the range of token ids that the
+graph's tables tell, and ones for masks: change what does not fit.";
+
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub struct InitArguments {
     /// The file to write.
     #[arg(value_name = "FILE", default_value = "experiment.toml", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+    /// Write a manifest that runs this model: an ONNX file, or an architecture by name.
+    #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath)]
+    pub model: Option<PathBuf>,
     /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,

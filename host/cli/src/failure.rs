@@ -209,6 +209,14 @@ impl From<ExperimentError> for Failure {
             | ExperimentError::NotAPlugin { .. }
             | ExperimentError::BrokenPlugin(_)
             | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
+            ExperimentError::Onnx(error) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                match source {
+                    Some(source) => failure(Exit::Failure).because(std::io::Error::other(source)),
+                    None => failure(Exit::Failure),
+                }
+            }
+            ExperimentError::LostWeights { .. } => failure(Exit::Failure),
             ExperimentError::NoSuchRuntimePlugin { .. }
             | ExperimentError::NoModel { .. }
             | ExperimentError::Architecture(_) => failure(Exit::Usage),

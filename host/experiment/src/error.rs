@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use host_architectures::ArchitectureError;
 use host_manifest::ManifestErrors;
+use host_onnx::{OnnxError, WeightsFile};
 use host_record::{CaseKey, Gap, PluginIdentity};
 use host_registry::{Problem, RegistryError};
 use host_run::RunError;
@@ -60,6 +61,17 @@ pub enum Error {
         word: String,
         /// The name that is nearest, or all of them.
         hint: Option<String>,
+    },
+    /// A model's file cannot be read, or is not a model.
+    #[error(transparent)]
+    Onnx(#[from] OnnxError),
+    /// A model's weights are missing or cut short.
+    #[error("the weights of {} in `{}` are {}", path.display(), file.location, lost(file))]
+    LostWeights {
+        /// The model's file.
+        path: PathBuf,
+        /// The file of weights.
+        file: WeightsFile,
     },
     /// An architecture has other sizes than those that are given.
     #[error(transparent)]
@@ -261,6 +273,14 @@ pub enum Hint {
     Text(String),
 }
 
+/// Returns what is wrong with a file of weights.
+fn lost(file: &WeightsFile) -> String {
+    match file.found {
+        Some(found) => format!("cut short: it has {found} bytes of {}", file.needed),
+        None => "missing".into(),
+    }
+}
+
 impl Error {
     /// Returns the remedy, if there is one.
     #[must_use]
@@ -277,6 +297,7 @@ impl Error {
                 "models and data are found from there, and recorded as text: put them elsewhere",
             ),
             Self::NoModel { hint, .. } => hint.clone().map(Hint::Text),
+            Self::LostWeights { .. } => text("put the file beside the model, under this name"),
             Self::Architecture(error) => error.hint().map(Hint::Text),
             Self::NoCache => text("set XDG_CACHE_HOME, or HOME, to an absolute path"),
             Self::NoBackend => Some(Hint::ListPlugins),
@@ -311,6 +332,7 @@ impl Error {
                 text("host and plugin-testkit must be of one version: install the two together")
             }
             Self::Manifest { .. }
+            | Self::Onnx(_)
             | Self::NoRuntime { .. }
             | Self::NotChecked { .. }
             | Self::Sandbox(_)

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError};
+use host_onnx::Facts;
 use serde::Serialize;
 use toml::Value;
 
 use crate::error::{Error, Result};
+use crate::inspect::check_weights;
 
 /// The words. An empty list leaves a key out, so that the manifest's default holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,15 +51,15 @@ struct Experiment {
 }
 
 #[derive(Serialize)]
-struct Model {
+pub(crate) struct Model {
     id: String,
     #[serde(flatten)]
     source: Source,
 }
 
-#[derive(Serialize, PartialEq)]
+#[derive(Debug, Clone, Serialize, PartialEq)]
 #[serde(rename_all = "kebab-case")]
-enum Source {
+pub(crate) enum Source {
     Path(String),
     Architecture(String),
 }
@@ -141,7 +143,14 @@ impl Quick {
                     .iter()
                     .map(|architecture| Source::Architecture(architecture.to_string()))
                     .collect(),
-                Some(Err(error @ ArchitectureError::Unknown { .. })) => vec![file(word, &error)?],
+                Some(Err(error @ ArchitectureError::Unknown { .. })) => {
+                    let source = file(word, &error)?;
+                    // Files of other kinds are the backends' own.
+                    if word.extension().is_some_and(|extension| extension == "onnx") {
+                        check_weights(word, &Facts::read(word)?)?;
+                    }
+                    vec![source]
+                }
                 Some(Err(error)) => return Err(Error::Architecture(error)),
                 None => return Err(Error::FolderName { path: word.clone() }),
             };
@@ -166,7 +175,7 @@ impl Quick {
 }
 
 /// Returns a file's absolute path. A word that does not look like a path may be a mistyped architecture.
-fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
+pub(crate) fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
     let path = std::path::absolute(word).map_err(|error| Error::io("find", word, error))?;
     let found = match path.metadata() {
         Ok(found) => found,
@@ -184,7 +193,7 @@ fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
 }
 
 /// Returns an id made of a name that no other model has.
-fn free_id(name: &str, models: &[Model]) -> String {
+pub(crate) fn free_id(name: &str, models: &[Model]) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let id: String = name.chars().map(|c| if fits(c) { c } else { '-' }).take(60).collect();
     let id = match id.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()) {
@@ -206,7 +215,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let model = |name: &str| {
             let path = folder.path().join(name);
-            std::fs::write(&path, "").expect("a file");
+            let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests/data/digits.onnx");
+            std::fs::copy(digits, &path).expect("a file");
             path
         };
         let quick = Quick {
@@ -272,6 +282,11 @@ mod tests {
         assert_eq!(unknown.to_string(), "`restnet50` is neither a file nor an architecture");
         let hint = crate::Hint::Text("did you mean `resnet50`?".into());
         assert_eq!(unknown.hint(), Some(hint));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notes.onnx");
+        std::fs::write(&path, "not a model").expect("a file");
+        let told = error(path.to_str().expect("UTF-8")).to_string();
+        assert!(told.contains("notes.onnx is not an ONNX model"), "{told}");
         let size = error("gpt2:layer=2");
         assert_eq!(size.to_string(), "`gpt2` has no size `layer`");
     }

@@ -100,33 +100,15 @@ table! {
     }
 }
 
-/// A model's file, or one for each precision.
+/// A model's file, or one for each precision; nothing if it could not be read and an error says why.
 #[derive(Debug)]
-pub(crate) struct ModelPath(pub(crate) PerPrecision<At<PathBuf>>);
+pub(crate) struct ModelPath(pub(crate) Option<PerPrecision<At<PathBuf>>>);
 
 impl Shape for ModelPath {
     const NAME: &'static str = "ModelPath";
 
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        if !matches!(node.get_ref(), DeValue::Table(_)) {
-            let path = PathBuf::read(node, reader)?;
-            return Some(Self(PerPrecision::All(At::new(node.span(), path))));
-        }
-        let PrecisionPaths { fp32, fp16, bf16, int8 } = PrecisionPaths::read(node, reader)?;
-        let each = [
-            (Precision::Fp32, fp32),
-            (Precision::Fp16, fp16),
-            (Precision::Bf16, bf16),
-            (Precision::Int8, int8),
-        ];
-        let each: BTreeMap<_, _> =
-            each.into_iter().filter_map(|(precision, path)| Some((precision, path?))).collect();
-        if each.is_empty() {
-            let hint = "name a file for each precision, such as `{ fp32 = \"model.onnx\" }`";
-            reader.value_error(node, "no file is named", "empty", hint.to_owned());
-            return None;
-        }
-        Some(Self(PerPrecision::Each(each)))
+        Some(Self(read_paths(node, reader)))
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -137,6 +119,28 @@ impl Shape for ModelPath {
             ],
         })
     }
+}
+
+fn read_paths(node: &Node<'_>, reader: &mut Reader) -> Option<PerPrecision<At<PathBuf>>> {
+    if !matches!(node.get_ref(), DeValue::Table(_)) {
+        let path = PathBuf::read(node, reader)?;
+        return Some(PerPrecision::All(At::new(node.span(), path)));
+    }
+    let PrecisionPaths { fp32, fp16, bf16, int8 } = PrecisionPaths::read(node, reader)?;
+    let each = [
+        (Precision::Fp32, fp32),
+        (Precision::Fp16, fp16),
+        (Precision::Bf16, bf16),
+        (Precision::Int8, int8),
+    ];
+    let each: BTreeMap<_, _> =
+        each.into_iter().filter_map(|(precision, path)| Some((precision, path?))).collect();
+    if each.is_empty() {
+        let hint = "name a file for each precision, such as `{ fp32 = \"model.onnx\" }`";
+        reader.value_error(node, "no file is named", "empty", hint.to_owned());
+        return None;
+    }
+    Some(PerPrecision::Each(each))
 }
 
 table! {

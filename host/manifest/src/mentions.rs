@@ -145,7 +145,8 @@ fn files(model: &ModelTable) -> Vec<FileMention> {
     let inputs = data.and_then(|data| data.inputs.as_ref());
     let inputs = inputs.into_iter().flat_map(|inputs| inputs.get_ref().values.values());
     let labels = data.and_then(|data| data.labels.as_ref());
-    let paths = model.path.iter().flat_map(|path| path.get_ref().0.values());
+    let paths = model.path.iter().filter_map(|path| path.get_ref().0.as_ref());
+    let paths = paths.flat_map(|path| path.values());
     (paths.chain(inputs).chain(labels))
         .map(|path| FileMention { path: path.get_ref().clone(), place: path.span() })
         .collect()

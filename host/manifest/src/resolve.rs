@@ -236,7 +236,10 @@ impl Names {
 fn model(table: &At<ModelTable>, reader: &mut Reader) -> Option<Model> {
     let ModelTable { id, path, architecture, data, inputs } = table.get_ref();
     let path = match (path, architecture) {
-        (Some(path), None) => path.get_ref().0.try_map(|path| Some(path.get_ref().clone())),
+        (Some(path), None) => {
+            let path = path.get_ref().0.as_ref();
+            path.and_then(|path| path.try_map(|path| Some(path.get_ref().clone())))
+        }
         (None, Some(_)) => Some(PerPrecision::Each(BTreeMap::new())),
         (Some(_), Some(architecture)) => {
             reader.error(
@@ -248,15 +251,12 @@ fn model(table: &At<ModelTable>, reader: &mut Reader) -> Option<Model> {
             None
         }
         (None, None) => {
-            // One that cannot be read has been reported already.
-            if !reader.errors.iter().any(|error| within(&error.span, &table.span())) {
-                reader.error(
-                    table.span(),
-                    "a model needs `path` or `architecture`",
-                    "has neither",
-                    "add `path = \"model.onnx\"`, or `architecture = \"resnet50\"`".to_owned(),
-                );
-            }
+            reader.error(
+                table.span(),
+                "a model needs `path` or `architecture`",
+                "has neither",
+                "add `path = \"model.onnx\"`, or `architecture = \"resnet50\"`".to_owned(),
+            );
             None
         }
     };

@@ -59,6 +59,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "host-hash",
             "host-machine",
             "host-manifest",
+            "host-onnx",
             "host-plan",
             "host-record",
             "host-registry",

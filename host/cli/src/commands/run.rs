@@ -60,7 +60,7 @@ fn options(arguments: &OptionsOfRuns) -> RunOptions {
 }
 
 /// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
-fn listen(printer: &Printer) -> Result<Interrupt> {
+pub(crate) fn listen(printer: &Printer) -> Result<Interrupt> {
     let interrupt = Interrupt::new();
     let (asked, printer) = (interrupt.clone(), printer.clone());
     terminal::on_termination(move || {
