@@ -11,6 +11,7 @@ use clap::{
     ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
 use host_experiment::Quick;
+use host_record::Axis;
 
 use crate::exit::{Exit, PRECEDENCE};
 
@@ -292,14 +293,19 @@ impl BenchArguments {
 impl BenchArguments {
     /// Returns the values of each axis that is given.
     fn axes(&self) -> BTreeMap<String, Vec<String>> {
+        // An option has the first word of its axis's name.
+        let axis = |word: &str| {
+            let mut names = Axis::ALL.iter().map(|axis| axis.name());
+            names.find(|name| name.starts_with(word)).expect("the axis of the option").to_owned()
+        };
         let named = [
             ("batch", self.batch.iter().map(u64::to_string).collect()),
             ("precision", self.precision.clone()),
-            ("sequence-length", self.sequence.iter().map(u64::to_string).collect()),
+            ("sequence", self.sequence.iter().map(u64::to_string).collect()),
             ("mode", self.mode.clone()),
             ("scenario", self.scenario.clone()),
         ];
-        let named = named.into_iter().map(|(axis, values)| (axis.to_owned(), values));
+        let named = named.into_iter().map(|(word, values)| (axis(word), values));
         let given = named.chain(self.matrix.clone());
         given.filter(|(_, values): &(String, Vec<String>)| !values.is_empty()).collect()
     }
@@ -316,6 +322,10 @@ fn axis_values(text: &str) -> Result<(String, Vec<String>), String> {
 }
 
 const BENCH_HELP: &str = "\
+A word that is an architecture's name or a category means that; write ./NAME for a file of this name.
+An architecture is written once to the cache folder, with weights drawn from the seed. Without
+--sequence, its sequences have 128 tokens.
+
 Every combination of the lists is a case. The manifest is written to `manifests` in the results
 folder, so that it can be run again, changed and kept: `host run` takes it as any other.";
 

@@ -134,7 +134,7 @@ impl Architectures {
                     ),
                 ));
             }
-            let (length, most) = (u64::from(key.sequence_length?), (*longest_sequence)?);
+            let (length, most) = (u64::from(key.tokens()?), (*longest_sequence)?);
             (length > most).then(|| {
                 error(
                     format!("`{name}` takes sequences of at most {most} positions, got {length}"),
@@ -195,7 +195,7 @@ fn inputs(
 ) -> InputSource {
     let InputSource::Synthetic(given) = given else { return given.clone() };
     let longest = model.longest_sequence().unwrap_or(SEQUENCE);
-    let has_length = !experiment.matrix.sequence_length.is_empty();
+    let has_length = !experiment.matrix.tokens().is_empty();
     let drawn = |input: &Input| {
         let (low, high) = match input.legal {
             Legal::Numbers => (0.0, 1.0),

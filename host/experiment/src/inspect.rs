@@ -263,7 +263,7 @@ pub fn manifest_for(word: &Path, folder: &Path) -> Result<String> {
         _ => block,
     };
     let template = host_manifest::TEMPLATE;
-    let start = template.find("[[model]]").expect("the template has a model");
+    let start = template.find("\n[[model]]\n").expect("the template has a model") + 1;
     let end = template[start..].find("\n\n").expect("a gap follows it") + start;
     let manifest = format!("{}{}{}", &template[..start], block.trim_end(), &template[end..]);
     let is_fixed = fixed_batch(&facts).is_some();

@@ -194,6 +194,12 @@ pub struct Matrix {
 }
 
 impl Matrix {
+    /// Returns the lengths of sequences in tokens; empty if the matrix has no axis for them.
+    #[must_use]
+    pub fn tokens(&self) -> &[u32] {
+        &self.sequence_length
+    }
+
     /// Replaces an id by others, in the axis and in the same coordinate of cells.
     fn replace(
         &mut self,
