@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::families::Category;
+use crate::families::{ALL, names};
+use crate::family::Category;
 use crate::size::{LARGEST, Size, Unfit};
 
 /// Why a text is not an architecture.
@@ -62,7 +63,7 @@ impl ArchitectureError {
         match self {
             Self::Unknown { name } => {
                 let groups = Category::ALL.map(Category::name);
-                let known = [&crate::names()[..], &groups, &[crate::ALL]].concat();
+                let known = [&names()[..], &groups, &[ALL]].concat();
                 Some(hint(name, &known, "there are"))
             }
             Self::UnknownSize { size, known, .. } => {
@@ -87,7 +88,9 @@ fn hint(name: &str, known: &[&str], introduction: &str) -> String {
 fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', '_', '.', '/'], "");
     let name = plain(name);
-    let distances = known.iter().map(|known| (strsim::osa_distance(&name, &plain(known)), *known));
+    let distances = known
+        .iter()
+        .map(|known| (strsim::osa_distance(&name, &plain(known)), *known));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
     let length = nearest.len().max(name.chars().count());
     (distance <= length.div_ceil(3)).then_some(nearest)

@@ -12,6 +12,7 @@ reference implementations and compares outputs.
 
 mod error;
 mod families;
+mod family;
 mod fill;
 mod graph;
 mod layers;
@@ -24,24 +25,17 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use error::{ArchitectureError, WriteError};
-pub use families::Category;
+pub use families::{ALL, names};
+pub use family::Category;
 pub use fill::Element;
 pub use graph::{Axis, Input, Legal};
 pub use model::Model;
 pub use size::{LARGEST, Size, Unfit};
 
-use crate::families::{FAMILIES, Family};
+use crate::families::FAMILIES;
+use crate::family::Family;
 use crate::graph::Graph;
 use crate::size::Sizes;
-
-/// The name that stands for every architecture.
-pub const ALL: &str = "all";
-
-/// Returns the names of all architectures.
-#[must_use]
-pub fn names() -> Vec<&'static str> {
-    FAMILIES.iter().map(|family| family.name).collect()
-}
 
 /// An architecture: a name, and sizes if they differ from those that it is known for. As text:
 /// `resnet50`, or `gpt2:layers=6,width=384`.
@@ -69,20 +63,36 @@ impl FromStr for Architecture {
             let (size, text) = given.split_once('=').unwrap_or((given, ""));
             let Some(value) = sizes.get_mut(size) else {
                 let size = size.to_owned();
-                return Err(ArchitectureError::UnknownSize { architecture, size, known });
+                return Err(ArchitectureError::UnknownSize {
+                    architecture,
+                    size,
+                    known,
+                });
             };
             if seen.contains(&size) {
-                return Err(ArchitectureError::Twice { architecture, size: size.into() });
+                return Err(ArchitectureError::Twice {
+                    architecture,
+                    size: size.into(),
+                });
             }
             seen.push(size);
-            *value = text.parse().ok().filter(|value| (1..=LARGEST).contains(value)).ok_or_else(
-                || {
+            *value = text
+                .parse()
+                .ok()
+                .filter(|value| (1..=LARGEST).contains(value))
+                .ok_or_else(|| {
                     let (size, text) = (size.to_owned(), text.to_owned());
-                    ArchitectureError::NotASize { architecture, size, text }
-                },
-            )?;
+                    ArchitectureError::NotASize {
+                        architecture,
+                        size,
+                        text,
+                    }
+                })?;
         }
-        let architecture = Self { family, sizes: Sizes(sizes) };
+        let architecture = Self {
+            family,
+            sizes: Sizes(sizes),
+        };
         // Sizes that do not fit together are found here, and not when the model is needed.
         architecture.graph(Element::Fp32)?;
         Ok(architecture)
@@ -129,7 +139,11 @@ impl Architecture {
             return word.parse().map(|one| vec![one]);
         }
         let of_group = FAMILIES.iter().filter(|family| {
-            word == ALL || family.categories.iter().any(|category| category.name() == word)
+            word == ALL
+                || family
+                    .categories
+                    .iter()
+                    .any(|category| category.name() == word)
         });
         of_group.map(|family| family.name.parse()).collect()
     }
@@ -154,7 +168,10 @@ impl Architecture {
 
     /// Returns its sizes, with their values.
     pub fn sizes(&self) -> impl Iterator<Item = (Size, u64)> {
-        self.family.sizes.iter().map(|size| (*size, self.sizes.get(size.name)))
+        self.family
+            .sizes
+            .iter()
+            .map(|size| (*size, self.sizes.get(size.name)))
     }
 
     /// Returns the model with weights in a format, drawn from a seed. No weights are made yet.
@@ -171,8 +188,12 @@ impl Architecture {
     fn graph(&self, element: Element) -> Result<Graph, ArchitectureError> {
         let mut graph = Graph::new(element);
         let architecture = self.family.name;
-        (self.family.build)(&mut graph, &self.sizes)
-            .map_err(|reason| ArchitectureError::Unfit { architecture, reason })?;
+        (self.family.build)(&mut graph, &self.sizes).map_err(|reason| {
+            ArchitectureError::Unfit {
+                architecture,
+                reason,
+            }
+        })?;
         Ok(graph)
     }
 }

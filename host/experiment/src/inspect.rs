@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError, Element};
-use host_onnx::{Axis, Facts, Value, WeightsFile};
+use host_onnx::{Axis, Facts, Value};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -130,15 +130,6 @@ fn fixed_batch(facts: &Facts) -> Option<u64> {
     })
 }
 
-/// Returns the error of weights that are missing or cut short.
-pub(crate) fn check_weights(path: &Path, facts: &Facts) -> Result<()> {
-    let lacks = |file: &&WeightsFile| file.found.is_none_or(|found| found < file.needed);
-    match facts.files.iter().find(lacks) {
-        Some(file) => Err(Error::LostWeights { path: path.to_owned(), file: file.clone() }),
-        None => Ok(()),
-    }
-}
-
 /// Runs a query of a model on every installed backend, which loads its weights. Nothing is kept.
 ///
 /// # Errors
@@ -249,7 +240,7 @@ impl Drawn {
 /// As [`inspect`].
 pub fn manifest_for(word: &Path, folder: &Path) -> Result<String> {
     let Inspection { block, batch, facts, .. } = inspect(word)?;
-    check_weights(word, &facts)?;
+    quick::check_weights(word, &facts)?;
     let absolute = |path: &Path| -> Result<PathBuf> {
         let path = std::path::absolute(path);
         path.map_err(|error| Error::io("find", word, error))

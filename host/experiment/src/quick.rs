@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError};
-use host_onnx::Facts;
+use host_onnx::{Facts, WeightsFile};
 use serde::Serialize;
 use toml::Value;
 
 use crate::error::{Error, Result};
-use crate::inspect::check_weights;
 
 /// The words. An empty list leaves a key out, so that the manifest's default holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -190,6 +189,15 @@ pub(crate) fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
     }
     let path = path.into_os_string().into_string();
     path.map(Source::Path).map_err(|_| Error::FolderName { path: word.to_owned() })
+}
+
+/// Returns the error of weights that are missing or cut short.
+pub(crate) fn check_weights(path: &Path, facts: &Facts) -> Result<()> {
+    let lacks = |file: &&WeightsFile| file.found.is_none_or(|found| found < file.needed);
+    match facts.files.iter().find(lacks) {
+        Some(file) => Err(Error::LostWeights { path: path.to_owned(), file: file.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Returns an id made of a name that no other model has.

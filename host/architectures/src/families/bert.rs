@@ -1,6 +1,6 @@
 //! BERT (Devlin et al. 2018), as `transformers.BertModel` has it: hidden states and the pooled first one.
 
-use crate::families::{Category, Family, size};
+use crate::family::{Category, Family, size};
 use crate::fill::Fill;
 use crate::graph::{Axis, Graph, Legal, Value, integer};
 use crate::size::{Sizes, Unfit};
@@ -56,7 +56,12 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         let v = part(graph, "value", &x);
         let scale = Some((of_head as f32).sqrt().recip());
         let mixed = graph.attend([&q, &k, &v], (heads, of_head), scale, Some(&bias));
-        let mixed = graph.linear(&mixed, &format!("{name}.attention.output.dense"), width, width);
+        let mixed = graph.linear(
+            &mixed,
+            &format!("{name}.attention.output.dense"),
+            width,
+            width,
+        );
         let sum = graph.add(&mixed, &x);
         let norm = format!("{name}.attention.output.LayerNorm");
         x = graph.layer_norm(&sum, &norm, width, EPSILON);
@@ -71,7 +76,11 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let pooled = graph.linear_of_rows(&pooled, "pooler.dense", width, width);
     let pooled = graph.node("Tanh", &[&pooled], vec![]);
     let features = Axis::Fixed(width);
-    graph.output("last_hidden_state", &x, &[Axis::Batch, Axis::Sequence, features]);
+    graph.output(
+        "last_hidden_state",
+        &x,
+        &[Axis::Batch, Axis::Sequence, features],
+    );
     graph.output("pooler_output", &pooled, &[Axis::Batch, features]);
     Ok(())
 }
