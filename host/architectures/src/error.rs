@@ -88,9 +88,7 @@ fn hint(name: &str, known: &[&str], introduction: &str) -> String {
 fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', '_', '.', '/'], "");
     let name = plain(name);
-    let distances = known
-        .iter()
-        .map(|known| (strsim::osa_distance(&name, &plain(known)), *known));
+    let distances = known.iter().map(|known| (strsim::osa_distance(&name, &plain(known)), *known));
     let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
     let length = nearest.len().max(name.chars().count());
     (distance <= length.div_ceil(3)).then_some(nearest)

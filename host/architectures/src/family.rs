@@ -20,13 +20,8 @@ pub enum Category {
 
 impl Category {
     /// All of them.
-    pub const ALL: [Self; 5] = [
-        Self::Vision,
-        Self::Text,
-        Self::Audio,
-        Self::Multimodal,
-        Self::Generation,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Vision, Self::Text, Self::Audio, Self::Multimodal, Self::Generation];
 
     /// Returns its name.
     #[must_use]
@@ -50,22 +45,14 @@ pub(crate) struct Family {
 }
 
 pub(crate) const fn size(name: &'static str, default: u64, meaning: &'static str) -> Size {
-    Size {
-        name,
-        default,
-        meaning,
-    }
+    Size { name, default, meaning }
 }
 
 /// Rounds a number of channels to a multiple of eight that is not more than a tenth smaller, as the authors of
 /// MobileNet do.
 pub(crate) fn channels(wanted: f64) -> u64 {
     let rounded = ((wanted + 4.0) as u64 / 8 * 8).max(8);
-    if (rounded as f64) < 0.9 * wanted {
-        rounded + 8
-    } else {
-        rounded
-    }
+    if (rounded as f64) < 0.9 * wanted { rounded + 8 } else { rounded }
 }
 
 /// Returns a number of channels times a width in per cent, rounded.

@@ -85,10 +85,7 @@ impl Fill {
     /// Drawn around zero with this standard deviation.
     pub(crate) fn deviation(deviation: f32) -> Self {
         // A uniform distribution's half width is √3 standard deviations.
-        Self::Uniform {
-            centre: 0.0,
-            spread: deviation * 3.0_f32.sqrt(),
-        }
+        Self::Uniform { centre: 0.0, spread: deviation * 3.0_f32.sqrt() }
     }
 
     /// Drawn so that a sum over `inputs` products with inputs of unit variance has the standard deviation
@@ -155,19 +152,8 @@ mod tests {
 
     fn drawn(fill: &Fill, name: &str, count: u64) -> Vec<f32> {
         let mut bytes = Vec::new();
-        write(
-            fill,
-            (7, name),
-            count,
-            Element::Fp32,
-            &mut bytes,
-            &mut |_| {},
-        )
-        .expect("memory");
-        bytes
-            .chunks_exact(4)
-            .map(|four| f32::from_le_bytes(four.try_into().expect("4")))
-            .collect()
+        write(fill, (7, name), count, Element::Fp32, &mut bytes, &mut |_| {}).expect("memory");
+        bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().expect("4"))).collect()
     }
 
     #[test]
@@ -175,11 +161,7 @@ mod tests {
         let values = drawn(&Fill::fan_in(1.0, 64), "w", 200_000);
         let count = values.len() as f64;
         let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
-        let square = values
-            .iter()
-            .map(|value| f64::from(*value).powi(2))
-            .sum::<f64>()
-            / count;
+        let square = values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() / count;
         assert!(mean.abs() < 0.001, "{mean}");
         assert!((square * 64.0 - 1.0).abs() < 0.01, "{square}");
     }

@@ -90,11 +90,7 @@ impl Graph {
     }
 
     pub(crate) fn input(&mut self, name: &str, axes: &[Axis], legal: Legal) -> Value {
-        self.inputs.push(Input {
-            name: name.to_owned(),
-            axes: axes.to_vec(),
-            legal,
-        });
+        self.inputs.push(Input { name: name.to_owned(), axes: axes.to_vec(), legal });
         Value(name.to_owned())
     }
 
@@ -121,10 +117,7 @@ impl Graph {
     }
 
     fn weight(&mut self, name: &str, sizes: &[u64], fill: Fill, is_parameter: bool) -> Value {
-        debug_assert!(
-            self.weights.iter().all(|weight| weight.name != name),
-            "{name} twice"
-        );
+        debug_assert!(self.weights.iter().all(|weight| weight.name != name), "{name} twice");
         self.weights.push(Weight {
             name: name.to_owned(),
             sizes: sizes.to_vec(),
@@ -169,10 +162,7 @@ impl Graph {
 
     /// Returns a list of whole numbers.
     pub(crate) fn integers(&mut self, values: &[i64]) -> Value {
-        let raw = values
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
+        let raw = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.constant(vec![values.len() as i64], INT64, raw)
     }
 
@@ -215,34 +205,19 @@ impl Graph {
 /// Returns an attribute that is a whole number.
 pub(crate) fn integer(name: &str, value: i64) -> onnx::Attribute {
     let name = name.to_owned();
-    onnx::Attribute {
-        name,
-        integer: Some(value),
-        kind: 2,
-        ..onnx::Attribute::default()
-    }
+    onnx::Attribute { name, integer: Some(value), kind: 2, ..onnx::Attribute::default() }
 }
 
 /// Returns an attribute that is a list of whole numbers.
 pub(crate) fn integers(name: &str, values: &[i64]) -> onnx::Attribute {
     let name = name.to_owned();
-    onnx::Attribute {
-        name,
-        integers: values.to_vec(),
-        kind: 7,
-        ..onnx::Attribute::default()
-    }
+    onnx::Attribute { name, integers: values.to_vec(), kind: 7, ..onnx::Attribute::default() }
 }
 
 /// Returns an attribute that is a number.
 pub(crate) fn float(name: &str, value: f32) -> onnx::Attribute {
     let name = name.to_owned();
-    onnx::Attribute {
-        name,
-        float: Some(value),
-        kind: 1,
-        ..onnx::Attribute::default()
-    }
+    onnx::Attribute { name, float: Some(value), kind: 1, ..onnx::Attribute::default() }
 }
 
 /// Returns the attribute `to` of `Cast`.
@@ -258,27 +233,16 @@ pub(crate) fn cast_to_integers() -> Vec<onnx::Attribute> {
 /// Returns the message of an input or output.
 pub(crate) fn value_info(name: &str, element: i32, axes: &[Axis]) -> onnx::ValueInfo {
     let dimensions = axes.iter().map(|axis| {
-        let named = |name: &str| onnx::Dimension {
-            size: None,
-            name: Some(name.to_owned()),
-        };
+        let named = |name: &str| onnx::Dimension { size: None, name: Some(name.to_owned()) };
         match axis {
             Axis::Batch => named("batch"),
             Axis::Sequence => named("sequence"),
-            Axis::Fixed(size) => onnx::Dimension {
-                size: Some(*size as i64),
-                name: None,
-            },
+            Axis::Fixed(size) => onnx::Dimension { size: Some(*size as i64), name: None },
         }
     });
-    let shape = Some(onnx::Shape {
-        dimensions: dimensions.collect(),
-    });
+    let shape = Some(onnx::Shape { dimensions: dimensions.collect() });
     let tensor = Some(onnx::TensorType { element, shape });
-    onnx::ValueInfo {
-        name: name.to_owned(),
-        kind: Some(onnx::Type { tensor }),
-    }
+    onnx::ValueInfo { name: name.to_owned(), kind: Some(onnx::Type { tensor }) }
 }
 
 /// Returns the number of an input's element type in ONNX.

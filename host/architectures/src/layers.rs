@@ -47,17 +47,8 @@ impl Convolution {
 
 impl Graph {
     pub(crate) fn convolve(&mut self, x: &Value, name: &str, shape: Convolution) -> Value {
-        let Convolution {
-            inputs,
-            outputs,
-            kernel,
-            stride,
-            groups,
-            padding,
-            bias,
-            axes,
-            gain,
-        } = shape;
+        let Convolution { inputs, outputs, kernel, stride, groups, padding, bias, axes, gain } =
+            shape;
         let kernels = vec![kernel; axes];
         let sizes = [&[outputs, inputs / groups][..], &kernels[..]].concat();
         let fill = Fill::fan_in(gain, sizes[1..].iter().product());
@@ -101,11 +92,7 @@ impl Graph {
         let mean = of(self, "running_mean", Fill::near(0.0, 0.05), false);
         let variance = of(self, "running_var", Fill::near(1.0, 0.1), false);
         let attributes = vec![float("epsilon", epsilon)];
-        self.node(
-            "BatchNormalization",
-            &[x, &weight, &bias, &mean, &variance],
-            attributes,
-        )
+        self.node("BatchNormalization", &[x, &weight, &bias, &mean, &variance], attributes)
     }
 
     pub(crate) fn relu(&mut self, x: &Value) -> Value {
@@ -210,11 +197,7 @@ impl Graph {
         let weight = self.parameter(name, &[width], Fill::near(1.0, 0.1));
         let square = self.node("Mul", &[x, x], vec![]);
         let last = self.integers(&[-1]);
-        let mean = self.node(
-            "ReduceMean",
-            &[&square, &last],
-            vec![integer("keepdims", 1)],
-        );
+        let mean = self.node("ReduceMean", &[&square, &last], vec![integer("keepdims", 1)]);
         let epsilon = self.number(epsilon);
         let mean = self.add(&mean, &epsilon);
         let root = self.node("Sqrt", &[&mean], vec![]);

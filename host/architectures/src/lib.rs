@@ -63,36 +63,20 @@ impl FromStr for Architecture {
             let (size, text) = given.split_once('=').unwrap_or((given, ""));
             let Some(value) = sizes.get_mut(size) else {
                 let size = size.to_owned();
-                return Err(ArchitectureError::UnknownSize {
-                    architecture,
-                    size,
-                    known,
-                });
+                return Err(ArchitectureError::UnknownSize { architecture, size, known });
             };
             if seen.contains(&size) {
-                return Err(ArchitectureError::Twice {
-                    architecture,
-                    size: size.into(),
-                });
+                return Err(ArchitectureError::Twice { architecture, size: size.into() });
             }
             seen.push(size);
-            *value = text
-                .parse()
-                .ok()
-                .filter(|value| (1..=LARGEST).contains(value))
-                .ok_or_else(|| {
+            *value = text.parse().ok().filter(|value| (1..=LARGEST).contains(value)).ok_or_else(
+                || {
                     let (size, text) = (size.to_owned(), text.to_owned());
-                    ArchitectureError::NotASize {
-                        architecture,
-                        size,
-                        text,
-                    }
-                })?;
+                    ArchitectureError::NotASize { architecture, size, text }
+                },
+            )?;
         }
-        let architecture = Self {
-            family,
-            sizes: Sizes(sizes),
-        };
+        let architecture = Self { family, sizes: Sizes(sizes) };
         // Sizes that do not fit together are found here, and not when the model is needed.
         architecture.graph(Element::Fp32)?;
         Ok(architecture)
@@ -139,11 +123,7 @@ impl Architecture {
             return word.parse().map(|one| vec![one]);
         }
         let of_group = FAMILIES.iter().filter(|family| {
-            word == ALL
-                || family
-                    .categories
-                    .iter()
-                    .any(|category| category.name() == word)
+            word == ALL || family.categories.iter().any(|category| category.name() == word)
         });
         of_group.map(|family| family.name.parse()).collect()
     }
@@ -168,10 +148,7 @@ impl Architecture {
 
     /// Returns its sizes, with their values.
     pub fn sizes(&self) -> impl Iterator<Item = (Size, u64)> {
-        self.family
-            .sizes
-            .iter()
-            .map(|size| (*size, self.sizes.get(size.name)))
+        self.family.sizes.iter().map(|size| (*size, self.sizes.get(size.name)))
     }
 
     /// Returns the model with weights in a format, drawn from a seed. No weights are made yet.
@@ -188,12 +165,8 @@ impl Architecture {
     fn graph(&self, element: Element) -> Result<Graph, ArchitectureError> {
         let mut graph = Graph::new(element);
         let architecture = self.family.name;
-        (self.family.build)(&mut graph, &self.sizes).map_err(|reason| {
-            ArchitectureError::Unfit {
-                architecture,
-                reason,
-            }
-        })?;
+        (self.family.build)(&mut graph, &self.sizes)
+            .map_err(|reason| ArchitectureError::Unfit { architecture, reason })?;
         Ok(graph)
     }
 }

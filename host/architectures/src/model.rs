@@ -34,13 +34,7 @@ pub struct Model {
 
 impl Model {
     pub(crate) fn new(name: &'static str, description: &str, graph: Graph, seed: u64) -> Self {
-        let mut model = Self {
-            name,
-            graph,
-            seed,
-            file: Vec::new(),
-            weights: 0,
-        };
+        let mut model = Self { name, graph, seed, file: Vec::new(), weights: 0 };
         let (tensors, weights) = model.external();
         model.weights = weights;
         model.file = model.message(description, tensors).encode_to_vec();
@@ -50,11 +44,7 @@ impl Model {
     /// Returns the number of its parameters.
     #[must_use]
     pub fn parameters(&self) -> u64 {
-        let weights = self
-            .graph
-            .weights
-            .iter()
-            .filter(|weight| weight.is_parameter);
+        let weights = self.graph.weights.iter().filter(|weight| weight.is_parameter);
         weights.map(|weight| weight.count()).sum()
     }
 
@@ -73,11 +63,7 @@ impl Model {
     /// Returns the operators that it consists of.
     #[must_use]
     pub fn operators(&self) -> BTreeSet<&str> {
-        self.graph
-            .nodes
-            .iter()
-            .map(|node| node.operator.as_str())
-            .collect()
+        self.graph.nodes.iter().map(|node| node.operator.as_str()).collect()
     }
 
     /// Returns the longest sequence that it has positions for, if it has a limit.
@@ -128,23 +114,16 @@ impl Model {
     ) -> Result<PathBuf, WriteError> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();
-            move |source| WriteError {
-                action,
-                path,
-                source,
-            }
+            move |source| WriteError { action, path, source }
         };
         let path = self.path(cache);
         if self.is_written(&path) {
             return Ok(path);
         }
         fs::create_dir_all(cache).map_err(failed("create", cache))?;
-        let folder = tempfile::Builder::new()
-            .prefix(".writing-")
-            .tempdir_in(cache);
+        let folder = tempfile::Builder::new().prefix(".writing-").tempdir_in(cache);
         let folder = folder.map_err(failed("create a folder in", cache))?;
-        self.write(folder.path(), progress)
-            .map_err(failed("write", folder.path()))?;
+        self.write(folder.path(), progress).map_err(failed("write", folder.path()))?;
         let place = path.parent().expect("a file lies in a folder");
         match fs::rename(folder.path(), place) {
             Ok(()) => Ok(path),
@@ -177,22 +156,13 @@ impl Model {
         let element = self.graph.element;
         for weight in &self.graph.weights {
             let of = (self.seed, weight.name.as_str());
-            fill::write(
-                &weight.fill,
-                of,
-                weight.count(),
-                element,
-                &mut file,
-                progress,
-            )?;
+            fill::write(&weight.fill, of, weight.count(), element, &mut file, progress)?;
             let bytes = weight.count() * element.bytes();
             let padding = vec![0; (bytes.next_multiple_of(ALIGNMENT) - bytes) as usize];
             file.write_all(&padding)?;
             progress(padding.len() as u64);
         }
-        file.into_inner()
-            .map_err(io::IntoInnerError::into_error)?
-            .sync_all()
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
     }
 
     /// Returns the tensors of the weights, which name their places in the other file, and its size.
@@ -220,14 +190,7 @@ impl Model {
     }
 
     fn message(&self, description: &str, weights: Vec<onnx::Tensor>) -> onnx::Model {
-        let Graph {
-            element,
-            nodes,
-            constants,
-            inputs,
-            outputs,
-            ..
-        } = &self.graph;
+        let Graph { element, nodes, constants, inputs, outputs, .. } = &self.graph;
         // The first set of operators in which a convolution takes bf16 is 22. Older engines know 18.
         let (ir_version, version) = match element {
             Element::Fp32 | Element::Fp16 => (8, 18),
@@ -248,10 +211,7 @@ impl Model {
                     .map(|(value, axes)| value_info(&value.0, element.code(), axes))
                     .collect(),
             }),
-            opset_import: vec![onnx::OperatorSet {
-                domain: Some(String::new()),
-                version,
-            }],
+            opset_import: vec![onnx::OperatorSet { domain: Some(String::new()), version }],
             metadata: vec![
                 onnx::Entry::new("tare.architecture", description),
                 onnx::Entry::new("tare.seed", self.seed),

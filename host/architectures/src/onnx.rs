@@ -103,10 +103,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn new(key: &str, value: impl ToString) -> Self {
-        Self {
-            key: key.to_owned(),
-            value: value.to_string(),
-        }
+        Self { key: key.to_owned(), value: value.to_string() }
     }
 }
 

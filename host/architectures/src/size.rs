@@ -38,11 +38,7 @@ pub enum Unfit {
 }
 
 fn listed(choices: &[u64]) -> String {
-    choices
-        .iter()
-        .map(u64::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
+    choices.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The sizes of one architecture.
@@ -52,10 +48,7 @@ pub(crate) struct Sizes(pub(crate) BTreeMap<&'static str, u64>);
 impl Sizes {
     /// Returns the size of a name that the architecture declares.
     pub(crate) fn get(&self, name: &str) -> u64 {
-        *self
-            .0
-            .get(name)
-            .unwrap_or_else(|| unreachable!("the family does not declare `{name}`"))
+        *self.0.get(name).unwrap_or_else(|| unreachable!("the family does not declare `{name}`"))
     }
 
     /// Returns a size that must be a multiple of a number, divided by it.

@@ -361,7 +361,10 @@ const INSPECT_HELP: &str = "\
 Weights are not read, so a model of gigabytes takes no longer than a small one. The batch is the open
 axis that is named so, or else the first axis if it is open; a sequence is an open axis whose name
 contains `seq`. The [[model]] has a size for each other open axis, the range of token ids that the
-graph's tables tell, and ones for masks: change what does not fit.";
+graph's tables tell, and ones for masks: change what does not fit.
+
+Operations of a pass are two for each product that convolutions and products of matrices sum, at the
+sizes of the [[model]] and 128 tokens. At least the weights, inputs and outputs move once.";
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]

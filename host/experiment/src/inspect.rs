@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError, Element};
-use host_onnx::{Axis, Facts, Value};
+use host_onnx::{Axis, Cost, Facts, Model, NoCost, Value};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -28,6 +28,8 @@ pub struct Inspection {
     pub block: String,
     /// The batch of a manifest: 1, or the size that the model has.
     pub batch: u64,
+    /// The cost of a pass over this batch, at the sizes of the `[[model]]`.
+    pub cost: Result<Cost, NoCost>,
 }
 
 /// The part that an axis of an input plays.
@@ -85,11 +87,13 @@ pub struct EngineAnswer {
 /// If there is no such model, or a file is not an ONNX model.
 pub fn inspect(word: &Path) -> Result<Inspection> {
     let architecture = word.to_str().map(str::parse::<Architecture>);
-    let (source, facts, bytes) = match architecture {
+    let mut length = LENGTH;
+    let (source, file, bytes) = match architecture {
         Some(Ok(architecture)) => {
             let model = architecture.model(Element::Fp32, 0);
-            let facts = Facts::of_bytes(model.file()).expect("a model is written as ONNX");
-            (Source::Architecture(architecture.to_string()), facts, model.bytes())
+            length = length.min(model.longest_sequence().unwrap_or(LENGTH));
+            let file = Model::of_bytes(model.file()).expect("a model is written as ONNX");
+            (Source::Architecture(architecture.to_string()), file, model.bytes())
         }
         Some(Err(error @ ArchitectureError::Unknown { .. })) => of_file(word, &error)?,
         Some(Err(error)) => return Err(Error::Architecture(error)),
@@ -100,19 +104,33 @@ pub fn inspect(word: &Path) -> Result<Inspection> {
         Source::Path(_) => word.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         Source::Architecture(name) => name.clone(),
     };
+    let facts = file.facts.clone();
     let block = Block { model: [Entry::new(&name, source, &facts)] };
     let block = toml::to_string(&block).expect("texts and numbers are TOML");
     let batch = fixed_batch(&facts).unwrap_or(1);
-    Ok(Inspection { model, bytes, facts, block, batch })
+    let shapes = facts.inputs.iter().filter_map(|input| {
+        let axes = input.axes.as_deref()?;
+        let sizes =
+            axes.iter().zip(Meaning::of(axes)).map(|(axis, meaning)| match (axis, meaning) {
+                (Axis::Fixed(size), _) => *size,
+                (Axis::Open(_), Meaning::Batch) => batch,
+                (Axis::Open(_), Meaning::Sequence) => length,
+                (Axis::Open(name), _) => usual_size(name),
+            });
+        Some((input.name.clone(), sizes.collect()))
+    });
+    let cost = file.cost(&shapes.collect());
+    Ok(Inspection { model, bytes, facts, block, batch, cost })
 }
 
-fn of_file(word: &Path, error: &ArchitectureError) -> Result<(Source, Facts, u64)> {
+fn of_file(word: &Path, error: &ArchitectureError) -> Result<(Source, Model, u64)> {
     let source = quick::file(word, error)?;
-    let facts = Facts::read(word)?;
+    let file = Model::read(word)?;
+    let facts = &file.facts;
     let size = word.metadata().map_err(|error| Error::io("read", word, error))?.len();
     let of_weights = facts.files.iter().filter_map(|file| file.found);
     let bytes = size + of_weights.sum::<u64>();
-    Ok((source, facts, bytes))
+    Ok((source, file, bytes))
 }
 
 /// Returns the size of the first axis, if it is fixed in every input.
@@ -189,8 +207,14 @@ struct Drawn {
 }
 
 /// Sizes of open axes by what their names contain; others have [`OTHER`].
-const SIZES: [(&str, u64); 4] = [("seq", 128), ("height", 224), ("width", 224), ("channel", 3)];
+const SIZES: [(&str, u64); 4] = [("seq", LENGTH), ("height", 224), ("width", 224), ("channel", 3)];
 const OTHER: u64 = 16;
+const LENGTH: u64 = 128;
+
+fn usual_size(name: &str) -> u64 {
+    let name = name.to_lowercase();
+    SIZES.iter().find(|(part, _)| name.contains(part)).map_or(OTHER, |(_, size)| *size)
+}
 
 impl Entry {
     fn new(name: &str, source: Source, facts: &Facts) -> Self {
@@ -222,9 +246,7 @@ impl Drawn {
                 if it == Meaning::Batch {
                     return None;
                 }
-                let lower = name.to_lowercase();
-                let size = SIZES.iter().find(|(part, _)| lower.contains(part));
-                let size = size.map_or(OTHER, |(_, size)| *size);
+                let size = usual_size(name);
                 let key = if name.is_empty() { index.to_string() } else { name.clone() };
                 Some((key, size))
             });
@@ -352,6 +374,8 @@ mod tests {
         let inspection = inspect(Path::new("llama_1b")).expect("it is known");
         assert_eq!(inspection.facts.tables["input_ids"], 32000);
         assert!(inspection.bytes > 4_400_000_000, "{}", inspection.bytes);
+        let cost = inspection.cost.expect("its shapes are known");
+        assert!(cost.operations > 2 * 128 * 1_000_000_000, "{cost:?}");
         assert_eq!(inspection.block, "[[model]]\nid = \"llama_1b\"\narchitecture = \"llama_1b\"\n");
         assert_eq!(inspection.facts.metadata["tare.architecture"], "llama_1b");
     }

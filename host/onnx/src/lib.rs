@@ -5,6 +5,8 @@ A file of gigabytes is read in milliseconds: messages are decoded from a buffer 
 values of weights by seeking. Weights in other files are found and measured, and not opened.
 */
 
+mod cost;
+mod element;
 mod messages;
 mod skipping;
 
@@ -17,6 +19,8 @@ use prost::Message;
 use prost::bytes::Buf;
 use serde::Serialize;
 
+pub use crate::cost::{Cost, NoCost};
+use crate::element::element;
 use crate::skipping::SkippingFile;
 
 /// Why a file cannot be read as a model.
@@ -112,7 +116,15 @@ pub struct WeightsFile {
     pub found: Option<u64>,
 }
 
-impl Facts {
+/// A model's file without its weights.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// Facts about it.
+    pub facts: Facts,
+    graph: messages::Graph,
+}
+
+impl Model {
     /// Reads a file, without its weights.
     ///
     /// # Errors
@@ -127,23 +139,47 @@ impl Facts {
         }
         let wrong = |reason: String| OnnxError::NotAModel { path: path.to_owned(), reason };
         let model = decoded.map_err(|error| wrong(error.to_string()))?;
-        let mut facts = Self::of(model).ok_or_else(|| wrong("it has no graph".into()))?;
+        let mut model = Self::of(model).ok_or_else(|| wrong("it has no graph".into()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        for file in &mut facts.files {
+        for file in &mut model.facts.files {
             file.found = folder.join(&file.location).metadata().ok().map(|found| found.len());
         }
-        Ok(facts)
+        Ok(model)
     }
 
-    /// Returns the facts in the bytes of a file, or nothing if it is not an ONNX model. Other files are not
+    /// Returns the model in the bytes of a file, or nothing if it is not an ONNX model. Other files are not
     /// looked for.
     #[must_use]
     pub fn of_bytes(bytes: impl Buf) -> Option<Self> {
         Self::of(messages::Model::decode(bytes).ok()?)
     }
 
-    fn of(model: messages::Model) -> Option<Self> {
-        let graph = model.graph.as_ref()?;
+    fn of(mut model: messages::Model) -> Option<Self> {
+        let graph = model.graph.take()?;
+        Some(Self { facts: Facts::of(&model, &graph), graph })
+    }
+
+    /// Returns the cost of one pass, for inputs of these shapes, by name.
+    ///
+    /// # Errors
+    ///
+    /// The first operator or input whose shape is not known.
+    pub fn cost(&self, shapes: &BTreeMap<String, Vec<u64>>) -> Result<Cost, NoCost> {
+        cost::of(&self.graph, shapes)
+    }
+}
+
+impl Facts {
+    /// Reads a file, without its weights.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read or is not an ONNX model.
+    pub fn read(path: &Path) -> Result<Self, OnnxError> {
+        Model::read(path).map(|model| model.facts)
+    }
+
+    fn of(model: &messages::Model, graph: &messages::Graph) -> Self {
         let mut all = Collected::default();
         all.graph(graph);
         for function in &model.functions {
@@ -154,7 +190,7 @@ impl Facts {
         let inputs = graph.inputs.iter().filter(|input| !initialized.contains(input.name.as_str()));
         let producer = format!("{} {}", model.producer_name, model.producer_version);
         let opsets = model.opset_import.iter().map(|set| (domain(&set.domain), set.version));
-        Some(Self {
+        Self {
             ir_version: model.ir_version,
             producer: producer.trim().to_owned(),
             opsets: opsets.collect(),
@@ -167,7 +203,7 @@ impl Facts {
                 .map(|(location, needed)| WeightsFile { location, needed, found: None })
                 .collect(),
             tables: tables(graph),
-        })
+        }
     }
 
     /// Returns the number of elements of all floating-point weights.
@@ -251,33 +287,6 @@ fn value(info: &messages::ValueInfo) -> Value {
     }
 }
 
-/// Returns the name and the bits of an element type by its number in ONNX (`TensorProto.DataType`).
-fn element(number: i32) -> (&'static str, u64) {
-    match number {
-        1 => ("fp32", 32),
-        2 => ("uint8", 8),
-        3 => ("int8", 8),
-        4 => ("uint16", 16),
-        5 => ("int16", 16),
-        6 => ("int32", 32),
-        7 => ("int64", 64),
-        8 => ("string", 0),
-        9 => ("bool", 8),
-        10 => ("fp16", 16),
-        11 => ("fp64", 64),
-        12 => ("uint32", 32),
-        13 => ("uint64", 64),
-        14 => ("complex64", 64),
-        15 => ("complex128", 128),
-        16 => ("bf16", 16),
-        17..=20 => ("fp8", 8),
-        21 => ("uint4", 4),
-        22 => ("int4", 4),
-        23 => ("fp4", 4),
-        _ => ("unknown", 0),
-    }
-}
-
 /// Returns the inputs that `Gather` takes as rows of a table among the weights, straight or converted.
 fn tables(graph: &messages::Graph) -> BTreeMap<String, u64> {
     let rows: BTreeMap<&str, i64> = (graph.initializers.iter())
@@ -333,7 +342,7 @@ mod tests {
         assert!(facts.operators.contains_key("Conv"), "{:?}", facts.operators);
         assert!(facts.parameters() > 100 && facts.files.is_empty());
         let bytes = std::fs::read(digits()).expect("a file");
-        assert_eq!(Facts::of_bytes(&bytes[..]), Some(facts));
+        assert_eq!(Model::of_bytes(&bytes[..]).expect("a model").facts, facts);
     }
 
     #[test]

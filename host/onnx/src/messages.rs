@@ -1,5 +1,7 @@
 //! The messages of an ONNX file, as far as they are read, with the numbers of their fields in `onnx.proto`.
-//! Values of weights have no field here, so they are skipped.
+//! Values of weights have no field here, or are passed over, so they are skipped.
+
+use prost::bytes::Bytes;
 
 /// `ModelProto`
 #[derive(Clone, PartialEq, prost::Message)]
@@ -71,6 +73,14 @@ pub(crate) struct Node {
 /// `AttributeProto`
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Attribute {
+    #[prost(string, tag = "1")]
+    pub(crate) name: String,
+    #[prost(int64, tag = "3")]
+    pub(crate) integer: i64,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(crate) text: Vec<u8>,
+    #[prost(int64, repeated, tag = "8")]
+    pub(crate) integers: Vec<i64>,
     #[prost(message, optional, tag = "5")]
     pub(crate) tensor: Option<Tensor>,
     #[prost(message, optional, tag = "6")]
@@ -88,8 +98,13 @@ pub(crate) struct Tensor {
     pub(crate) sizes: Vec<i64>,
     #[prost(int32, tag = "2")]
     pub(crate) element: i32,
+    #[prost(int64, repeated, tag = "7")]
+    pub(crate) integers: Vec<i64>,
     #[prost(string, tag = "8")]
     pub(crate) name: String,
+    /// Empty if it is long: see `SkippingFile`.
+    #[prost(bytes = "bytes", tag = "9")]
+    pub(crate) raw: Bytes,
     #[prost(message, repeated, tag = "13")]
     pub(crate) external: Vec<Entry>,
     /// `DataLocation`: 1 if the values lie in another file.

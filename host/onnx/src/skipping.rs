@@ -3,10 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use prost::bytes::Buf;
+use prost::bytes::{Buf, Bytes};
 
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 16;
+
+/// Byte strings of up to this length are read; values of weights are longer, and shapes are not.
+const LONGEST: usize = 1024;
 
 /// A file as a buffer. A buffer cannot fail, so after an error it is at its end, and the error is kept.
 pub(crate) struct SkippingFile {
@@ -53,6 +56,17 @@ impl Buf for SkippingFile {
 
     fn chunk(&self) -> &[u8] {
         &self.piece[self.at..]
+    }
+
+    /// Returns a byte string, or nothing in the place of a long one.
+    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        if length > LONGEST {
+            self.advance(length);
+            return Bytes::new();
+        }
+        let mut bytes = vec![0; length];
+        self.copy_to_slice(&mut bytes);
+        bytes.into()
     }
 
     fn advance(&mut self, count: usize) {

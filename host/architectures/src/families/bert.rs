@@ -56,12 +56,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         let v = part(graph, "value", &x);
         let scale = Some((of_head as f32).sqrt().recip());
         let mixed = graph.attend([&q, &k, &v], (heads, of_head), scale, Some(&bias));
-        let mixed = graph.linear(
-            &mixed,
-            &format!("{name}.attention.output.dense"),
-            width,
-            width,
-        );
+        let mixed = graph.linear(&mixed, &format!("{name}.attention.output.dense"), width, width);
         let sum = graph.add(&mixed, &x);
         let norm = format!("{name}.attention.output.LayerNorm");
         x = graph.layer_norm(&sum, &norm, width, EPSILON);
@@ -76,11 +71,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let pooled = graph.linear_of_rows(&pooled, "pooler.dense", width, width);
     let pooled = graph.node("Tanh", &[&pooled], vec![]);
     let features = Axis::Fixed(width);
-    graph.output(
-        "last_hidden_state",
-        &x,
-        &[Axis::Batch, Axis::Sequence, features],
-    );
+    graph.output("last_hidden_state", &x, &[Axis::Batch, Axis::Sequence, features]);
     graph.output("pooler_output", &pooled, &[Axis::Batch, features]);
     Ok(())
 }

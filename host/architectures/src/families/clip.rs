@@ -72,13 +72,7 @@ fn image_features(graph: &mut Graph, sizes: &Sizes) -> Result<Value, Unfit> {
     let first = graph.integer(0);
     let pooled = graph.node("Gather", &[&x, &first], vec![integer("axis", 1)]);
     let pooled = graph.layer_norm(&pooled, "vision_model.post_layernorm", width, EPSILON);
-    let features = graph.project(
-        &pooled,
-        "visual_projection",
-        width,
-        sizes.get("embedding"),
-        1.0,
-    );
+    let features = graph.project(&pooled, "visual_projection", width, sizes.get("embedding"), 1.0);
     Ok(normalised(graph, &features))
 }
 
@@ -87,11 +81,7 @@ fn text_features(graph: &mut Graph, sizes: &Sizes) -> Result<Value, Unfit> {
     let of_head = sizes.divided("text-width", heads)?;
     let (vocabulary, positions) = (sizes.get("vocabulary"), sizes.get("positions"));
     graph.longest = Some(positions);
-    let ids = graph.input(
-        "input_ids",
-        &[Axis::Batch, Axis::Sequence],
-        Legal::Below(vocabulary),
-    );
+    let ids = graph.input("input_ids", &[Axis::Batch, Axis::Sequence], Legal::Below(vocabulary));
     let embed = |graph: &mut Graph, name: &str, rows| {
         let name = format!("text_model.embeddings.{name}_embedding.weight");
         graph.parameter(&name, &[rows, width], Fill::deviation(1.0))
@@ -106,19 +96,9 @@ fn text_features(graph: &mut Graph, sizes: &Sizes) -> Result<Value, Unfit> {
     let shape = (sizes.get("text-layers"), width, heads, of_head);
     let x = encoder(graph, &x, "text_model", shape, Some(&bias));
     let x = graph.layer_norm(&x, "text_model.final_layer_norm", width, EPSILON);
-    let end = graph.node(
-        "ArgMax",
-        &[&ids],
-        vec![integer("axis", 1), integer("keepdims", 1)],
-    );
+    let end = graph.node("ArgMax", &[&ids], vec![integer("axis", 1), integer("keepdims", 1)]);
     let pooled = graph.node("GatherND", &[&x, &end], vec![integer("batch_dims", 1)]);
-    let features = graph.project(
-        &pooled,
-        "text_projection",
-        width,
-        sizes.get("embedding"),
-        1.0,
-    );
+    let features = graph.project(&pooled, "text_projection", width, sizes.get("embedding"), 1.0);
     Ok(normalised(graph, &features))
 }
 

@@ -14,11 +14,7 @@ pub(super) const DETR_RESNET50: Family = Family {
     name: "detr_resnet50",
     categories: &[Category::Vision],
     sizes: &[
-        size(
-            "depth",
-            50,
-            "layers of the backbone: 18, 34, 50, 101 or 152",
-        ),
+        size("depth", 50, "layers of the backbone: 18, 34, 50, 101 or 152"),
         size("layers", 6, "blocks of the encoder, and of the decoder"),
         size("width", 256, "features of a position"),
         size("heads", 8, "heads of attention"),
@@ -39,19 +35,11 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let half = 2 * sizes.divided("width", 4)?;
     let (height, across) = (sizes.get("image-height"), sizes.get("image-width"));
     let shape = resnet::Shape::of(sizes.get("depth"), 64)?;
-    let axes = [
-        Axis::Batch,
-        Axis::Fixed(3),
-        Axis::Fixed(height),
-        Axis::Fixed(across),
-    ];
+    let axes = [Axis::Batch, Axis::Fixed(3), Axis::Fixed(height), Axis::Fixed(across)];
     let image = graph.input("pixel_values", &axes, Legal::Numbers);
     let x = shape.build(graph, &image, "model.backbone.conv_encoder.model.", true);
-    let to_width = Convolution {
-        bias: true,
-        gain: 1.0,
-        ..Convolution::of_images(shape.features(), width, 1)
-    };
+    let to_width =
+        Convolution { bias: true, gain: 1.0, ..Convolution::of_images(shape.features(), width, 1) };
     let x = graph.convolve(&x, "model.input_projection", to_width);
     let (rows, columns) = (height.div_ceil(32), across.div_ceil(32));
     let x = graph.reshape(&x, &[0, width as i64, (rows * columns) as i64]);
@@ -61,27 +49,15 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let wave = move |index: u64| {
         let (position, feature) = (index / width, index % width);
         let (row, column) = (position / columns, position % columns);
-        let (of, most) = if feature < half {
-            (row, rows)
-        } else {
-            (column, columns)
-        };
+        let (of, most) = if feature < half { (row, rows) } else { (column, columns) };
         let feature = feature % half;
         let place = (of + 1) as f64 / (most as f64 + 1e-6) * TAU;
         let angle = place / 10_000_f64.powf(2.0 * (feature / 2) as f64 / half as f64);
-        if feature.is_multiple_of(2) {
-            angle.sin() as f32
-        } else {
-            angle.cos() as f32
-        }
+        if feature.is_multiple_of(2) { angle.sin() as f32 } else { angle.cos() as f32 }
     };
     let fill = Fill::Computed(Box::new(wave));
     let places = graph.table("positions", &[1, rows * columns, width], fill);
-    let attention = Attention {
-        width,
-        heads,
-        of_head,
-    };
+    let attention = Attention { width, heads, of_head };
     for layer in 0..sizes.get("layers") {
         let name = format!("model.encoder.layers.{layer}");
         let placed = graph.add(&x, &places);
@@ -128,11 +104,7 @@ struct Attention {
 impl Attention {
     /// Attention of queries to keys and values, added to `x`, and normalised.
     fn add(&self, graph: &mut Graph, [x, q, k, v]: [&Value; 4], layer: &str, kind: &str) -> Value {
-        let Self {
-            width,
-            heads,
-            of_head,
-        } = *self;
+        let Self { width, heads, of_head } = *self;
         let part = |graph: &mut Graph, of: &str, x: &Value| {
             graph.linear(x, &format!("{layer}.{kind}.{of}_proj"), width, width)
         };

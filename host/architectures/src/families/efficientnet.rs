@@ -33,16 +33,9 @@ const STAGES: [(u64, u64, u64, u64, u64, u64); 7] = [
 fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let width = |count| scaled(count, sizes.get("width"));
     let side = Axis::Fixed(sizes.get("image"));
-    let image = graph.input(
-        "image",
-        &[Axis::Batch, Axis::Fixed(3), side, side],
-        Legal::Numbers,
-    );
+    let image = graph.input("image", &[Axis::Batch, Axis::Fixed(3), side, side], Legal::Numbers);
     let mut inputs = width(32);
-    let stem = Convolution {
-        stride: 2,
-        ..Convolution::of_images(3, inputs, 3)
-    };
+    let stem = Convolution { stride: 2, ..Convolution::of_images(3, inputs, 3) };
     let x = layer(graph, &image, "features.0", stem, 1.0);
     let mut x = graph.silu(&x);
     for (number, (expansion, kernel, stride, _, outputs, blocks)) in (1..).zip(STAGES) {
@@ -58,19 +51,13 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
             let mut next = || part.next().expect("numbers do not end");
             let mut branch = x.clone();
             if expanded != inputs {
-                let shape = Convolution {
-                    gain: 1.0,
-                    ..Convolution::of_images(inputs, expanded, 1)
-                };
+                let shape =
+                    Convolution { gain: 1.0, ..Convolution::of_images(inputs, expanded, 1) };
                 branch = layer(graph, &branch, &next(), shape, 1.0);
                 branch = graph.silu(&branch);
             }
             let shape = Convolution::of_images(expanded, expanded, kernel);
-            let shape = Convolution {
-                stride,
-                groups: expanded,
-                ..shape
-            };
+            let shape = Convolution { stride, groups: expanded, ..shape };
             branch = layer(graph, &branch, &next(), shape, 1.0);
             branch = graph.silu(&branch);
             let gate = squeeze(graph, &branch, &next(), (expanded, (inputs / 4).max(1)));
@@ -85,10 +72,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         }
     }
     let features = 4 * inputs;
-    let shape = Convolution {
-        gain: 1.0,
-        ..Convolution::of_images(inputs, features, 1)
-    };
+    let shape = Convolution { gain: 1.0, ..Convolution::of_images(inputs, features, 1) };
     let x = layer(graph, &x, "features.8", shape, 1.0);
     let x = graph.silu(&x);
     let x = graph.node("GlobalAveragePool", &[&x], vec![]);
@@ -101,12 +85,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
 
 fn layer(graph: &mut Graph, x: &Value, name: &str, shape: Convolution, scale: f32) -> Value {
     let x = graph.convolve(x, &format!("{name}.0"), shape);
-    graph.batch_norm(
-        &x,
-        &format!("{name}.1"),
-        shape.outputs,
-        (EPSILON, scale, false),
-    )
+    graph.batch_norm(&x, &format!("{name}.1"), shape.outputs, (EPSILON, scale, false))
 }
 
 fn squeeze(graph: &mut Graph, x: &Value, name: &str, (width, inner): (u64, u64)) -> Value {

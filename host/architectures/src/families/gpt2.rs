@@ -25,11 +25,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let of_head = sizes.divided("width", heads)?;
     let (vocabulary, positions) = (sizes.get("vocabulary"), sizes.get("positions"));
     graph.longest = Some(positions);
-    let ids = graph.input(
-        "input_ids",
-        &[Axis::Batch, Axis::Sequence],
-        Legal::Below(vocabulary),
-    );
+    let ids = graph.input("input_ids", &[Axis::Batch, Axis::Sequence], Legal::Below(vocabulary));
     // The table of tokens is also the last matrix, so its deviation keeps logits at unit variance.
     let tokens = [vocabulary, width];
     let words = graph.parameter("transformer.wte.weight", &tokens, Fill::fan_in(1.0, width));
@@ -43,13 +39,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     for layer in 0..sizes.get("layers") {
         let name = format!("transformer.h.{layer}");
         let normal = graph.layer_norm(&x, &format!("{name}.ln_1"), width, EPSILON);
-        let joined = linear(
-            graph,
-            &normal,
-            &format!("{name}.attn.c_attn"),
-            width,
-            3 * width,
-        );
+        let joined = linear(graph, &normal, &format!("{name}.attn.c_attn"), width, 3 * width);
         let parts = graph.integers(&[width as i64; 3]);
         let [q, k, v] = graph.node_with("Split", &[&joined, &parts], vec![integer("axis", 2)]);
         let scale = Some((of_head as f32).sqrt().recip());
@@ -57,21 +47,9 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         let mixed = linear(graph, &mixed, &format!("{name}.attn.c_proj"), width, width);
         x = graph.add(&mixed, &x);
         let normal = graph.layer_norm(&x, &format!("{name}.ln_2"), width, EPSILON);
-        let hidden = linear(
-            graph,
-            &normal,
-            &format!("{name}.mlp.c_fc"),
-            width,
-            4 * width,
-        );
+        let hidden = linear(graph, &normal, &format!("{name}.mlp.c_fc"), width, 4 * width);
         let hidden = graph.gelu_by_tanh(&hidden);
-        let hidden = linear(
-            graph,
-            &hidden,
-            &format!("{name}.mlp.c_proj"),
-            4 * width,
-            width,
-        );
+        let hidden = linear(graph, &hidden, &format!("{name}.mlp.c_proj"), 4 * width, width);
         x = graph.add(&x, &hidden);
     }
     let x = graph.layer_norm(&x, "transformer.ln_f", width, EPSILON);

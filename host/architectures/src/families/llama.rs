@@ -35,11 +35,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let group = sizes.divided("heads", key_heads)?;
     let (vocabulary, positions) = (sizes.get("vocabulary"), sizes.get("positions"));
     graph.longest = Some(positions);
-    let ids = graph.input(
-        "input_ids",
-        &[Axis::Batch, Axis::Sequence],
-        Legal::Below(vocabulary),
-    );
+    let ids = graph.input("input_ids", &[Axis::Batch, Axis::Sequence], Legal::Below(vocabulary));
     let tokens = [vocabulary, width];
     let words = graph.parameter("model.embed_tokens.weight", &tokens, Fill::deviation(1.0));
     let mut x = graph.look_up(&words, &ids);
@@ -74,33 +70,10 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     };
     for layer in 0..sizes.get("layers") {
         let name = format!("model.layers.{layer}");
-        let normal = graph.rms_norm(
-            &x,
-            &format!("{name}.input_layernorm.weight"),
-            width,
-            EPSILON,
-        );
-        let q = graph.project(
-            &normal,
-            &format!("{name}.self_attn.q_proj"),
-            width,
-            width,
-            1.0,
-        );
-        let k = graph.project(
-            &normal,
-            &format!("{name}.self_attn.k_proj"),
-            width,
-            keys,
-            1.0,
-        );
-        let v = graph.project(
-            &normal,
-            &format!("{name}.self_attn.v_proj"),
-            width,
-            keys,
-            1.0,
-        );
+        let normal = graph.rms_norm(&x, &format!("{name}.input_layernorm.weight"), width, EPSILON);
+        let q = graph.project(&normal, &format!("{name}.self_attn.q_proj"), width, width, 1.0);
+        let k = graph.project(&normal, &format!("{name}.self_attn.k_proj"), width, keys, 1.0);
+        let v = graph.project(&normal, &format!("{name}.self_attn.v_proj"), width, keys, 1.0);
         let q = spread(graph, &q, group);
         let k = spread(graph, &k, 1);
         let v = spread(graph, &v, 1);
@@ -114,13 +87,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         let mixed = graph.node("MatMul", &[&shares, &v], vec![]);
         let mixed = graph.transpose(&mixed, &[0, 3, 1, 2, 4]);
         let mixed = graph.reshape(&mixed, &[0, 0, width as i64]);
-        let mixed = graph.project(
-            &mixed,
-            &format!("{name}.self_attn.o_proj"),
-            width,
-            width,
-            1.0,
-        );
+        let mixed = graph.project(&mixed, &format!("{name}.self_attn.o_proj"), width, width, 1.0);
         x = graph.add(&x, &mixed);
         let norm = format!("{name}.post_attention_layernorm.weight");
         let normal = graph.rms_norm(&x, &norm, width, EPSILON);

@@ -58,17 +58,10 @@ const BLOCKS: [(u64, u64, u64, bool, Activation, u64); 15] = {
 fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let width = |count| scaled(count, sizes.get("width"));
     let side = Axis::Fixed(sizes.get("image"));
-    let image = graph.input(
-        "image",
-        &[Axis::Batch, Axis::Fixed(3), side, side],
-        Legal::Numbers,
-    );
+    let image = graph.input("image", &[Axis::Batch, Axis::Fixed(3), side, side], Legal::Numbers);
     let swish = Some(Activation::HardSwish);
     let mut inputs = width(16);
-    let stem = Convolution {
-        stride: 2,
-        ..Convolution::of_images(3, inputs, 3)
-    };
+    let stem = Convolution { stride: 2, ..Convolution::of_images(3, inputs, 3) };
     let mut x = layer(graph, &image, "features.0", stem, 1.0, swish);
     for (number, (kernel, expanded, outputs, squeezes, activation, stride)) in (1..).zip(BLOCKS) {
         let (expanded, outputs) = (width(expanded), width(outputs));
@@ -76,18 +69,11 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         let mut next = || at.next().expect("numbers do not end");
         let mut branch = x.clone();
         if expanded != inputs {
-            let shape = Convolution {
-                gain: 1.0,
-                ..Convolution::of_images(inputs, expanded, 1)
-            };
+            let shape = Convolution { gain: 1.0, ..Convolution::of_images(inputs, expanded, 1) };
             branch = layer(graph, &branch, &next(), shape, 1.0, Some(activation));
         }
         let shape = Convolution::of_images(expanded, expanded, kernel);
-        let shape = Convolution {
-            stride,
-            groups: expanded,
-            ..shape
-        };
+        let shape = Convolution { stride, groups: expanded, ..shape };
         branch = layer(graph, &branch, &next(), shape, 1.0, Some(activation));
         if squeezes {
             let inner = channels((expanded / 4) as f64);
@@ -103,10 +89,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         inputs = outputs;
     }
     let features = 6 * inputs;
-    let shape = Convolution {
-        gain: 1.0,
-        ..Convolution::of_images(inputs, features, 1)
-    };
+    let shape = Convolution { gain: 1.0, ..Convolution::of_images(inputs, features, 1) };
     let x = layer(graph, &x, "features.16", shape, 1.0, swish);
     let x = graph.node("GlobalAveragePool", &[&x], vec![]);
     let x = graph.node("Flatten", &[&x], vec![integer("axis", 1)]);
@@ -127,12 +110,7 @@ fn layer(
     activation: Option<Activation>,
 ) -> Value {
     let x = graph.convolve(x, &format!("{name}.0"), shape);
-    let x = graph.batch_norm(
-        &x,
-        &format!("{name}.1"),
-        shape.outputs,
-        (EPSILON, scale, false),
-    );
+    let x = graph.batch_norm(&x, &format!("{name}.1"), shape.outputs, (EPSILON, scale, false));
     match activation {
         Some(activation) => activation.apply(graph, &x),
         None => x,
@@ -149,9 +127,5 @@ fn squeeze(graph: &mut Graph, x: &Value, name: &str, (width, inner): (u64, u64))
     let x = graph.convolve(&x, &format!("{name}.fc1"), with_bias(width, inner));
     let x = graph.relu(&x);
     let x = graph.convolve(&x, &format!("{name}.fc2"), with_bias(inner, width));
-    graph.node(
-        "HardSigmoid",
-        &[&x],
-        vec![float("alpha", 1.0 / 6.0), float("beta", 0.5)],
-    )
+    graph.node("HardSigmoid", &[&x], vec![float("alpha", 1.0 / 6.0), float("beta", 0.5)])
 }

@@ -14,19 +14,11 @@ const fn sizes(depth: u64) -> [Size; 4] {
     ]
 }
 
-pub(super) const RESNET18: Family = Family {
-    name: "resnet18",
-    categories: &[Category::Vision],
-    sizes: &sizes(18),
-    build,
-};
+pub(super) const RESNET18: Family =
+    Family { name: "resnet18", categories: &[Category::Vision], sizes: &sizes(18), build };
 
-pub(super) const RESNET50: Family = Family {
-    name: "resnet50",
-    categories: &[Category::Vision],
-    sizes: &sizes(50),
-    build,
-};
+pub(super) const RESNET50: Family =
+    Family { name: "resnet50", categories: &[Category::Vision], sizes: &sizes(50), build };
 
 const EPSILON: f32 = 1e-5;
 
@@ -39,11 +31,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let x = graph.node("GlobalAveragePool", &[&x], vec![]);
     let x = graph.node("Flatten", &[&x], vec![integer("axis", 1)]);
     let logits = graph.linear_of_rows(&x, "fc", shape.features(), sizes.get("classes"));
-    graph.output(
-        "logits",
-        &logits,
-        &[Axis::Batch, Axis::Fixed(sizes.get("classes"))],
-    );
+    graph.output("logits", &logits, &[Axis::Batch, Axis::Fixed(sizes.get("classes"))]);
     Ok(())
 }
 
@@ -64,17 +52,10 @@ impl Shape {
             152 => ([3, 8, 36, 3], true),
             _ => {
                 let choices = &[18, 34, 50, 101, 152];
-                return Err(Unfit::NotAmong {
-                    size: "depth",
-                    choices,
-                });
+                return Err(Unfit::NotAmong { size: "depth", choices });
             }
         };
-        Ok(Self {
-            blocks,
-            is_bottleneck,
-            width,
-        })
+        Ok(Self { blocks, is_bottleneck, width })
     }
 
     fn expansion(&self) -> u64 {
@@ -94,10 +75,7 @@ impl Shape {
         prefix: &str,
         is_frozen: bool,
     ) -> Value {
-        let stem = Convolution {
-            stride: 2,
-            ..Convolution::of_images(3, self.width, 7)
-        };
+        let stem = Convolution { stride: 2, ..Convolution::of_images(3, self.width, 7) };
         let x = graph.convolve(image, &format!("{prefix}conv1"), stem);
         let settings = (EPSILON, 1.0, is_frozen);
         let x = graph.batch_norm(&x, &format!("{prefix}bn1"), self.width, settings);
@@ -132,17 +110,11 @@ impl Shape {
         let layers = match self.is_bottleneck {
             true => vec![
                 Convolution::of_images(inputs, width, 1),
-                Convolution {
-                    stride,
-                    ..Convolution::of_images(width, width, 3)
-                },
+                Convolution { stride, ..Convolution::of_images(width, width, 3) },
                 Convolution::of_images(width, outputs, 1),
             ],
             false => vec![
-                Convolution {
-                    stride,
-                    ..Convolution::of_images(inputs, width, 3)
-                },
+                Convolution { stride, ..Convolution::of_images(inputs, width, 3) },
                 Convolution::of_images(width, width, 3),
             ],
         };
@@ -161,11 +133,8 @@ impl Shape {
         let shortcut = if stride == 1 && inputs == outputs {
             x.clone()
         } else {
-            let layer = Convolution {
-                stride,
-                gain: 1.0,
-                ..Convolution::of_images(inputs, outputs, 1)
-            };
+            let layer =
+                Convolution { stride, gain: 1.0, ..Convolution::of_images(inputs, outputs, 1) };
             let shortcut = graph.convolve(x, &format!("{name}.downsample.0"), layer);
             let norm = format!("{name}.downsample.1");
             graph.batch_norm(&shortcut, &norm, outputs, (EPSILON, 1.0, is_frozen))

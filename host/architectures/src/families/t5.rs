@@ -55,15 +55,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let bias = graph.add(&bias, &masked);
     for layer in 0..sizes.get("layers") {
         let name = format!("encoder.block.{layer}.layer");
-        x = attention(
-            graph,
-            &x,
-            None,
-            &format!("{name}.0"),
-            "SelfAttention",
-            &widths,
-            &bias,
-        );
+        x = attention(graph, &x, None, &format!("{name}.0"), "SelfAttention", &widths, &bias);
         x = network(graph, &x, &format!("{name}.1"), &widths);
     }
     let memory = graph.rms_norm(&x, "encoder.final_layer_norm.weight", width, EPSILON);
@@ -75,15 +67,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let bias = graph.add(&bias, &causal);
     for layer in 0..sizes.get("layers") {
         let name = format!("decoder.block.{layer}.layer");
-        x = attention(
-            graph,
-            &x,
-            None,
-            &format!("{name}.0"),
-            "SelfAttention",
-            &widths,
-            &bias,
-        );
+        x = attention(graph, &x, None, &format!("{name}.0"), "SelfAttention", &widths, &bias);
         let of = (format!("{name}.1"), "EncDecAttention");
         x = attention(graph, &x, Some(&memory), &of.0, of.1, &widths, &masked);
         x = network(graph, &x, &format!("{name}.2"), &widths);
@@ -106,12 +90,7 @@ fn attention(
     widths: &Widths,
     bias: &Value,
 ) -> Value {
-    let Widths {
-        width,
-        heads,
-        of_head,
-        ..
-    } = *widths;
+    let Widths { width, heads, of_head, .. } = *widths;
     let all = heads * of_head;
     let normal = graph.rms_norm(x, &format!("{layer}.layer_norm.weight"), width, EPSILON);
     let memory = memory.unwrap_or(&normal).clone();
@@ -129,13 +108,7 @@ fn attention(
 fn network(graph: &mut Graph, x: &Value, layer: &str, widths: &Widths) -> Value {
     let Widths { width, inner, .. } = *widths;
     let normal = graph.rms_norm(x, &format!("{layer}.layer_norm.weight"), width, EPSILON);
-    let hidden = graph.project(
-        &normal,
-        &format!("{layer}.DenseReluDense.wi"),
-        width,
-        inner,
-        1.0,
-    );
+    let hidden = graph.project(&normal, &format!("{layer}.DenseReluDense.wi"), width, inner, 1.0);
     let hidden = graph.relu(&hidden);
     let name = format!("{layer}.DenseReluDense.wo");
     let hidden = graph.project(&hidden, &name, inner, width, BEHIND_RECTIFIER);
@@ -158,20 +131,13 @@ fn position_bias(graph: &mut Graph, of: &str, length: &Value, widths: &Widths) -
         let half = graph.integer((BUCKETS / 2) as i64);
         let is_later = graph.node("Greater", &[&ahead, &zero], vec![]);
         let first = graph.node("Where", &[&is_later, &half, &zero], vec![]);
-        (
-            BUCKETS / 2,
-            graph.node("Abs", &[&ahead], vec![]),
-            Some(first),
-        )
+        (BUCKETS / 2, graph.node("Abs", &[&ahead], vec![]), Some(first))
     } else {
         let back = graph.node("Neg", &[&ahead], vec![]);
         (BUCKETS, graph.node("Max", &[&back, &zero], vec![]), None)
     };
     let single = buckets / 2;
-    let (exact, last) = (
-        graph.integer(single as i64),
-        graph.integer(buckets as i64 - 1),
-    );
+    let (exact, last) = (graph.integer(single as i64), graph.integer(buckets as i64 - 1));
     // Below this the logarithm is not used, and of zero there is none.
     let far = graph.node("Max", &[&distance, &exact], vec![]);
     let far = graph.node("Cast", &[&far], cast_to(Element::Fp32.code()));

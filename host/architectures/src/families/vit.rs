@@ -28,11 +28,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let of_head = sizes.divided("width", heads)?;
     let patches = sizes.divided("image", sizes.get("patch"))?.pow(2);
     let side = Axis::Fixed(sizes.get("image"));
-    let image = graph.input(
-        "image",
-        &[Axis::Batch, Axis::Fixed(3), side, side],
-        Legal::Numbers,
-    );
+    let image = graph.input("image", &[Axis::Batch, Axis::Fixed(3), side, side], Legal::Numbers);
     let shape = Convolution {
         stride: sizes.get("patch"),
         padding: 0,
@@ -61,12 +57,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         let [q, k, v] = graph.node_with("Split", &[&joined, &parts], vec![integer("axis", 2)]);
         let scale = Some((of_head as f32).sqrt().recip());
         let mixed = graph.attend([&q, &k, &v], (heads, of_head), scale, None);
-        let mixed = graph.linear(
-            &mixed,
-            &format!("{name}.self_attention.out_proj"),
-            width,
-            width,
-        );
+        let mixed = graph.linear(&mixed, &format!("{name}.self_attention.out_proj"), width, width);
         x = graph.add(&mixed, &x);
         let normal = graph.layer_norm(&x, &format!("{name}.ln_2"), width, EPSILON);
         let hidden = graph.linear(&normal, &format!("{name}.mlp.0"), width, inner);

@@ -15,11 +15,7 @@ pub(super) const WHISPER_TINY: Family = Family {
         size("width", 384, "features of a position"),
         size("heads", 6, "heads of attention"),
         size("bands", 80, "bands of the spectrogram"),
-        size(
-            "frames",
-            3000,
-            "frames of the spectrogram, 100 for a second",
-        ),
+        size("frames", 3000, "frames of the spectrogram, 100 for a second"),
         size("vocabulary", 51865, "tokens that there are"),
         size("positions", 448, "longest text"),
     ],
@@ -36,11 +32,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
     let seen = sizes.divided("frames", 2)?;
     let (vocabulary, positions) = (sizes.get("vocabulary"), sizes.get("positions"));
     graph.longest = Some(positions);
-    let sound = [
-        Axis::Batch,
-        Axis::Fixed(sizes.get("bands")),
-        Axis::Fixed(sizes.get("frames")),
-    ];
+    let sound = [Axis::Batch, Axis::Fixed(sizes.get("bands")), Axis::Fixed(sizes.get("frames"))];
     let sound = graph.input("input_features", &sound, Legal::Numbers);
     let ids = [Axis::Batch, Axis::Sequence];
     let ids = graph.input("decoder_input_ids", &ids, Legal::Below(vocabulary));
@@ -61,11 +53,7 @@ fn build(graph: &mut Graph, sizes: &Sizes) -> Result<(), Unfit> {
         let (position, feature) = (index / width, index % width);
         let step = 10_000_f64.ln() / (half.max(2) - 1) as f64;
         let angle = position as f64 * (-step * (feature % half) as f64).exp();
-        if feature < half {
-            angle.sin() as f32
-        } else {
-            angle.cos() as f32
-        }
+        if feature < half { angle.sin() as f32 } else { angle.cos() as f32 }
     };
     let places = "model.encoder.embed_positions.weight";
     let places = graph.parameter(places, &[seen, width], Fill::Computed(Box::new(wave)));

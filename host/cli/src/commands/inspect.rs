@@ -35,6 +35,11 @@ pub(crate) fn inspect(
             "facts": inspection.facts,
             "block": inspection.block,
         });
+        document["batch"] = json!(inspection.batch);
+        match &inspection.cost {
+            Ok(cost) => document["cost"] = json!(cost),
+            Err(reason) => document["cost-unknown"] = json!(reason.to_string()),
+        }
         if let Some(engines) = &engines {
             document["engines"] = json!(engines);
         }
@@ -56,6 +61,7 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
         ("parameters", units::whole(facts.parameters())),
         ("operator sets", opsets.join(", ")),
         ("written by", facts.producer.clone()),
+        ("a pass", pass(inspection)),
     ];
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
     let lines: Vec<_> = rows.map(|(name, value)| format!("{name:14} {value}")).collect();
@@ -105,6 +111,20 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
     }
     printer.show("");
     printer.show(block.trim_end());
+}
+
+/// Returns the cost of a pass, or why it is not known.
+fn pass(inspection: &Inspection) -> String {
+    match &inspection.cost {
+        Ok(cost) => format!(
+            "{} operations and at least {} at batch {}: {} for each byte",
+            units::whole(cost.operations),
+            units::bytes(cost.least_bytes as f64),
+            inspection.batch,
+            units::number(cost.intensity()),
+        ),
+        Err(reason) => reason.to_string(),
+    }
 }
 
 /// Returns the inputs and outputs, one in each row.
