@@ -58,11 +58,11 @@ struct Known {
 
 impl Known {
     fn count(&self) -> u64 {
-        self.shape.iter().product()
+        product(&self.shape)
     }
 
     fn bytes(&self) -> u64 {
-        (self.count() * self.bits).div_ceil(8)
+        self.count().saturating_mul(self.bits).div_ceil(8)
     }
 
     /// Returns a value of another shape, and unknown content.
@@ -73,6 +73,11 @@ impl Known {
 
 /// Whole numbers without fractions have this many bits in shapes.
 const INTEGER_BITS: u64 = 64;
+
+/// Returns the product of sizes, or the largest number if they are absurd.
+fn product(sizes: &[u64]) -> u64 {
+    sizes.iter().fold(1, |product, size| product.saturating_mul(*size))
+}
 
 fn integers(whole: Vec<i64>) -> Known {
     Known { shape: vec![whole.len() as u64], bits: INTEGER_BITS, whole: Some(whole) }
@@ -95,7 +100,8 @@ fn of_tensor(tensor: &Tensor) -> Known {
 pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> Result<Cost, NoCost> {
     let mut known: BTreeMap<&str, Known> =
         graph.initializers.iter().map(|tensor| (tensor.name.as_str(), of_tensor(tensor))).collect();
-    let mut least: u64 = known.values().map(Known::bytes).sum();
+    let total = |values: &[u64]| values.iter().fold(0, |sum: u64, more| sum.saturating_add(*more));
+    let mut least = total(&known.values().map(Known::bytes).collect::<Vec<_>>());
     for input in &graph.inputs {
         if known.contains_key(input.name.as_str()) {
             continue;
@@ -106,22 +112,23 @@ pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> Result<C
         };
         let bits = element(kind.element).1;
         let value = Known { shape: shape.clone(), bits, whole: None };
-        least += value.bytes();
+        least = least.saturating_add(value.bytes());
         known.insert(&input.name, value);
     }
-    let (mut operations, mut unfused) = (0, 0);
+    let (mut operations, mut unfused) = (0_u64, 0_u64);
     for node in &graph.nodes {
         let inputs: Vec<Known> = (node.inputs.iter())
             .map(|name| known.get(name.as_str()).cloned().unwrap_or_default())
             .collect();
         let unknown = || NoCost::Operator { operator: node.operator.clone() };
         let outputs = infer(node, &inputs).ok_or_else(unknown)?;
-        operations += 2 * products(node, &inputs, &outputs);
-        unfused += inputs.iter().chain(&outputs).map(Known::bytes).sum::<u64>();
+        operations = operations.saturating_add(products(node, &inputs, &outputs).saturating_mul(2));
+        let moved: Vec<_> = inputs.iter().chain(&outputs).map(Known::bytes).collect();
+        unfused = unfused.saturating_add(total(&moved));
         known.extend(node.outputs.iter().map(String::as_str).zip(outputs));
     }
     let outputs = graph.outputs.iter().filter_map(|output| known.get(output.name.as_str()));
-    least += outputs.map(Known::bytes).sum::<u64>();
+    least = least.saturating_add(total(&outputs.map(Known::bytes).collect::<Vec<_>>()));
     Ok(Cost { operations, least_bytes: least, unfused_bytes: unfused })
 }
 
@@ -130,7 +137,7 @@ fn products(node: &Node, inputs: &[Known], outputs: &[Known]) -> u64 {
     let Some(output) = outputs.first() else { return 0 };
     let each = match node.operator.as_str() {
         // A kernel over its share of the channels, for each element of the output.
-        "Conv" => inputs.get(1).map(|kernel| kernel.shape.iter().skip(1).product()),
+        "Conv" => inputs.get(1).map(|kernel| product(kernel.shape.get(1..).unwrap_or_default())),
         "MatMul" => inputs.first().and_then(|left| left.shape.last().copied()),
         "Gemm" => inputs.first().and_then(|left| {
             let axis = if integer(node, "transA", 0) == 0 { 1 } else { 0 };
@@ -138,7 +145,7 @@ fn products(node: &Node, inputs: &[Known], outputs: &[Known]) -> u64 {
         }),
         _ => None,
     };
-    each.unwrap_or(0) * output.count()
+    each.unwrap_or(0).saturating_mul(output.count())
 }
 
 fn attribute<'a>(node: &'a Node, name: &str) -> Option<&'a Attribute> {
@@ -252,14 +259,15 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let shape = &first?.shape;
             let axis = axis_of(integer(node, "axis", 1), shape.len())?;
             let (rows, columns) = shape.split_at_checked(axis)?;
-            one(first?.shaped(vec![rows.iter().product(), columns.iter().product()]))
+            one(first?.shaped(vec![product(rows), product(columns)]))
         }
         "Concat" => {
             let rank = first?.shape.len();
             let axis = axis_of(integer(node, "axis", 0), rank)?;
             let mut shape = first?.shape.clone();
             let sizes = inputs.iter().map(|input| input.shape.get(axis).copied());
-            *shape.get_mut(axis)? = sizes.collect::<Option<Vec<_>>>()?.iter().sum();
+            *shape.get_mut(axis)? =
+                sizes.collect::<Option<Vec<_>>>()?.into_iter().fold(0, u64::saturating_add);
             let parts = inputs.iter().map(|input| input.whole.clone());
             let whole: Option<Vec<_>> = parts.collect();
             let whole = whole.filter(|_| rank == 1).map(|parts| parts.concat());
@@ -267,16 +275,16 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
         }
         "Split" => {
             let axis = axis_of(integer(node, "axis", 0), first?.shape.len())?;
-            let count = node.outputs.len() as u64;
-            let equal =
-                || vec![(first.map_or(0, |it| it.shape[axis]) / count) as i64; count as usize];
-            let sizes = whole(1).or_else(|| list(node, "split")).unwrap_or_else(equal);
+            let size = *first?.shape.get(axis)?;
+            let count = node.outputs.len();
+            let each = size.checked_div(count as u64)? as i64;
+            let sizes = whole(1).or_else(|| list(node, "split"));
             let part = |size: &i64| {
                 let mut shape = first?.shape.clone();
-                *shape.get_mut(axis)? = u64::try_from(*size).ok()?;
+                shape[axis] = u64::try_from(*size).ok()?;
                 Some(first?.shaped(shape))
             };
-            sizes.iter().map(part).collect()
+            sizes.unwrap_or_else(|| vec![each; count]).iter().map(part).collect()
         }
         "Slice" => {
             let mut shape = first?.shape.clone();
@@ -286,7 +294,7 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let mut content = first?.whole.clone().filter(|_| shape.len() == 1);
             for (((start, end), axis), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
                 let axis = axis_of(*axis, shape.len())?;
-                let size = *shape.get(axis)? as i64;
+                let size = i64::try_from(*shape.get(axis)?).ok()?;
                 let clamp = |at: i64| if at < 0 { at + size } else { at }.clamp(0, size);
                 let (start, end) = (clamp(*start), clamp(*end));
                 if *step < 1 {
@@ -315,7 +323,7 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let (indices, batch) = (&inputs.get(1)?.shape, integer(node, "batch_dims", 0) as usize);
             let depth = *indices.last()? as usize;
             let outer = indices.get(..indices.len() - 1)?;
-            one(first?.shaped([outer, first?.shape.get(batch + depth..)?].concat()))
+            one(first?.shaped([outer, first?.shape.get(batch.checked_add(depth)?..)?].concat()))
         }
         "Squeeze" => {
             let axes = whole(1).or_else(|| list(node, "axes"));
@@ -348,7 +356,7 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
         "Range" => {
             let [start, end, step] = [0, 1, 2].map(|index| whole(index)?.first().copied());
             let (start, end, step) = (start?, end?, step.filter(|step| *step > 0)?);
-            let count = u64::try_from(end - start).unwrap_or(0).div_ceil(step as u64);
+            let count = u64::try_from(end.checked_sub(start)?).unwrap_or(0).div_ceil(step as u64);
             one(Known { shape: vec![count], bits: INTEGER_BITS, whole: None })
         }
         _ => None,
@@ -392,10 +400,11 @@ fn windows(node: &Node, image: &Known, kernel: Option<&Known>) -> Option<Vec<u64
         if same {
             return Some(size.div_ceil(stride));
         }
-        let padded = *size as i64 + pads.get(axis)? + pads.get(axis + sizes.len())?;
-        let reach = dilations.get(axis)? * (kernel.get(axis)? - 1) + 1;
-        let room = u64::try_from(padded - reach).ok()?;
-        Some(if rounds_up { room.div_ceil(stride) } else { room / stride } + 1)
+        let pads = pads.get(axis)?.checked_add(*pads.get(axis + sizes.len())?)?;
+        let padded = i64::try_from(*size).ok()?.checked_add(pads)?;
+        let reach = kernel.get(axis)?.checked_sub(1)?.checked_mul(*dilations.get(axis)?)?;
+        let room = u64::try_from(padded.checked_sub(reach)?.checked_sub(1)?).ok()?;
+        Some(if rounds_up { room.div_ceil(stride) } else { room / stride }.saturating_add(1))
     };
     sizes.iter().enumerate().map(place).collect()
 }
@@ -408,7 +417,7 @@ fn reshaped(shape: &[u64], wanted: &[i64]) -> Option<Vec<u64>> {
         size => u64::try_from(*size).ok().map(Some),
     });
     let sizes: Vec<Option<u64>> = sizes.collect::<Option<_>>()?;
-    let given: u64 = sizes.iter().flatten().product();
-    let left = shape.iter().product::<u64>().checked_div(given)?;
+    let given = sizes.iter().flatten().fold(1, |given: u64, size| given.saturating_mul(*size));
+    let left = product(shape).checked_div(given)?;
     Some(sizes.into_iter().map(|size| size.unwrap_or(left)).collect())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use host_architectures::{Architecture, Axis, Element};
 use host_onnx::{Cost, Model, NoCost};
+use proptest::prelude::*;
 
 /// Returns the cost for a batch and a length of sequences.
 fn cost(name: &str, batch: u64, length: u64) -> Cost {
@@ -78,4 +79,25 @@ fn an_input_without_a_shape_is_named() {
     let file = Model::of_bytes(model.file()).expect("a model");
     let error = file.cost(&BTreeMap::new()).expect_err("no shape");
     assert_eq!(error, NoCost::Input { name: "image".into() });
+}
+
+proptest! {
+    /// A damaged file gives absurd facts, and never a crash.
+    #[test]
+    fn damaged_graphs_are_read_to_an_end(at: prop::sample::Index, with: u8, small in 0_usize..4) {
+        let name = [
+            "gpt2:layers=1,width=24,heads=2,vocabulary=50,positions=8",
+            "resnet18",
+            "t5_small:layers=1",
+            "whisper_tiny:layers=1",
+        ][small];
+        let model = name.parse::<Architecture>().expect("one").model(Element::Fp32, 0);
+        let mut bytes = model.file().to_vec();
+        let at = at.index(bytes.len());
+        bytes[at] = with;
+        if let Some(file) = Model::of_bytes(&bytes[..]) {
+            let shapes = file.facts.inputs.iter().map(|input| (input.name.clone(), vec![2, 3, 64, 64]));
+            let _ = file.cost(&shapes.collect());
+        }
+    }
 }
