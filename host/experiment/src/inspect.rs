@@ -1,4 +1,4 @@
-//! What a model is, without its weights; and which engines run it.
+//! Facts about a model without its weights, and the engines that run it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl Meaning {
     }
 }
 
-/// What an engine makes of a model.
+/// An answer of an engine to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct EngineAnswer {

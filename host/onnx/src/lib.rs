@@ -54,7 +54,7 @@ pub struct Facts {
     pub producer: String,
     /// Sets of operators by domain, with their versions; the default one is `ai.onnx`.
     pub opsets: BTreeMap<String, i64>,
-    /// What the author noted, by key.
+    /// Notes of the author, by key.
     pub metadata: BTreeMap<String, String>,
     /// Inputs without those that have weights.
     pub inputs: Vec<Value>,
@@ -214,7 +214,7 @@ impl Facts {
     }
 }
 
-/// What is found in graphs within graphs.
+/// Collects from graphs within graphs.
 #[derive(Default)]
 struct Collected {
     operators: BTreeMap<String, u64>,
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_model_is_refused_with_a_reason() {
+    fn a_file_that_is_not_a_model_is_refused_with_a_reason() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.onnx");
         let told = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! `host inspect`: what a model is.
+//! `host inspect`: facts about a model.
 
 use host_experiment::{EngineAnswer, Inspection, Interrupt, Meaning, Settings, ask_engines, units};
 use host_onnx::{Axis, Value};
