@@ -287,7 +287,7 @@ const SMALL: &str = "gpt2:layers=1,width=24,heads=2,vocabulary=50,positions=8";
 fn an_architecture_is_measured_by_its_name_up_to_the_limit() {
     let place = Place::new();
     let bench = |more: &[&str]| {
-        let mut command = place.host(&["bench", SMALL, "--backend", "null", "--duration", "20ms"]);
+        let mut command = place.host(&["bench", SMALL, "--duration", "20ms"]);
         command = command.args(more);
         command.output().expect("starting host")
     };

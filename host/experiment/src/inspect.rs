@@ -22,6 +22,8 @@ pub struct Inspection {
     pub model: String,
     /// The size of its file and of those with its weights.
     pub bytes: u64,
+    /// Its parameters; of a file, the elements of its floating-point weights and constants.
+    pub parameters: u64,
     /// Facts of the file.
     pub facts: Facts,
     /// A `[[model]]` for a manifest, with a size for each open axis and legal values for each input.
@@ -87,11 +89,12 @@ pub struct EngineAnswer {
 /// If there is no such model, or a file is not an ONNX model.
 pub fn inspect(word: &Path) -> Result<Inspection> {
     let architecture = word.to_str().map(str::parse::<Architecture>);
-    let mut length = LENGTH;
+    let (mut length, mut parameters) = (LENGTH, None);
     let (source, file, bytes) = match architecture {
         Some(Ok(architecture)) => {
             let model = architecture.model(Element::Fp32, 0);
             length = length.min(model.longest_sequence().unwrap_or(LENGTH));
+            parameters = Some(model.parameters());
             let file = Model::of_bytes(model.file()).expect("a model is written as ONNX");
             (Source::Architecture(architecture.to_string()), file, model.bytes())
         }
@@ -120,7 +123,8 @@ pub fn inspect(word: &Path) -> Result<Inspection> {
         Some((input.name.clone(), sizes.collect()))
     });
     let cost = file.cost(&shapes.collect());
-    Ok(Inspection { model, bytes, facts, block, batch, cost })
+    let parameters = parameters.unwrap_or_else(|| facts.parameters());
+    Ok(Inspection { model, bytes, parameters, facts, block, batch, cost })
 }
 
 fn of_file(word: &Path, error: &ArchitectureError) -> Result<(Source, Model, u64)> {
@@ -262,7 +266,10 @@ impl Drawn {
 /// As [`inspect`].
 pub fn manifest_for(word: &Path, folder: &Path) -> Result<String> {
     let Inspection { block, batch, facts, .. } = inspect(word)?;
-    quick::check_weights(word, &facts)?;
+    // Those of an architecture are written when they are needed.
+    if word.to_str().is_none_or(|word| word.parse::<Architecture>().is_err()) {
+        quick::check_weights(word, &facts)?;
+    }
     let absolute = |path: &Path| -> Result<PathBuf> {
         let path = std::path::absolute(path);
         path.map_err(|error| Error::io("find", word, error))
@@ -373,6 +380,7 @@ mod tests {
     fn an_architecture_is_inspected_without_its_weights() {
         let inspection = inspect(Path::new("llama_1b")).expect("it is known");
         assert_eq!(inspection.facts.tables["input_ids"], 32000);
+        assert_eq!(inspection.parameters, 1_100_048_384);
         assert!(inspection.bytes > 4_400_000_000, "{}", inspection.bytes);
         let cost = inspection.cost.expect("its shapes are known");
         assert!(cost.operations > 2 * 128 * 1_000_000_000, "{cost:?}");

@@ -31,7 +31,7 @@ pub(crate) fn inspect(
         let mut document = json!({
             "model": inspection.model,
             "bytes": inspection.bytes,
-            "parameters": inspection.facts.parameters(),
+            "parameters": inspection.parameters,
             "facts": inspection.facts,
             "block": inspection.block,
         });
@@ -58,7 +58,7 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
     let rows = [
         ("model", inspection.model.clone()),
         ("size", units::bytes(inspection.bytes as f64)),
-        ("parameters", units::whole(facts.parameters())),
+        ("parameters", units::whole(inspection.parameters)),
         ("operator sets", opsets.join(", ")),
         ("written by", facts.producer.clone()),
         ("a pass", pass(inspection)),
@@ -67,7 +67,7 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
     let lines: Vec<_> = rows.map(|(name, value)| format!("{name:14} {value}")).collect();
     printer.show(lines.join("\n"));
     let show = |table: Table| {
-        printer.show("");
+        printer.show("\n");
         printer.show(printer.headed(&table::human(&table, printer.width())));
     };
     show(table::without_empty_columns(values(inspection)));
@@ -109,7 +109,7 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
         });
         show(of(&["backend", "device", "answer"], rows.collect()));
     }
-    printer.show("");
+    printer.show("\n");
     printer.show(block.trim_end());
 }
 
