@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use host_experiment::{Draft, Settings};
+use host_experiment::{Draft, Error, Settings};
 use host_hash::sha256;
 
 use crate::arguments::BenchArguments;
@@ -21,13 +21,11 @@ pub(crate) fn bench(
     printer: &Printer,
 ) -> Result<Exit> {
     let quick = arguments.quick();
-    let manifest = quick.manifest().map_err(|error| {
-        let is_told = error.hint().is_some();
-        let failure = Failure::from(error);
-        match is_told {
-            true => failure,
-            false => failure.help("give files of models, such as `host bench model.onnx`"),
+    let manifest = quick.manifest().map_err(|error| match error {
+        Error::Io { .. } => {
+            Failure::from(error).help("give files of models, such as `host bench model.onnx`")
         }
+        error => Failure::from(error),
     })?;
     // The same words are the same file, and other words do not replace it.
     let hash = &sha256(manifest.text.as_bytes())[..8];
