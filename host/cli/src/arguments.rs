@@ -11,6 +11,7 @@ use clap::{
     ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
 use host_experiment::Quick;
+use host_record::Axis;
 
 use crate::exit::{Exit, PRECEDENCE};
 
@@ -148,7 +149,9 @@ pub enum Command {
     /// Measure what a manifest describes, compute its metrics and write its reports.
     Run(RunArguments),
     /// Measure models without a manifest: `host bench model.onnx --backend all --batch 1,8`.
-    Bench(BenchArguments),
+    Bench(Box<BenchArguments>),
+    /// Show what a model is: inputs, outputs, operators, weights, and a [[model]] for a manifest.
+    Inspect(InspectArguments),
     /// Check a manifest, with the files, plugins, options and limits in it, without running it.
     Validate(ManifestArgument),
     /// Show the cases and gaps that a run would have, and an estimate of its time.
@@ -225,7 +228,8 @@ pub struct OptionsOfRuns {
 #[derive(Debug, Args)]
 #[command(after_long_help = BENCH_HELP)]
 pub struct BenchArguments {
-    /// Files of models, such as ONNX files.
+    /// Models: ONNX files; architectures by name, such as resnet50 or gpt2:layers=6, with random weights;
+    /// categories of them (vision, text, audio, multimodal, generation); or `all`.
     #[arg(required = true, value_name = "MODEL", value_hint = ValueHint::FilePath)]
     pub models: Vec<PathBuf>,
     /// Backends, by the ids that `host plugins list` shows; `all` is every installed one.
@@ -240,12 +244,21 @@ pub struct BenchArguments {
     /// Precisions: fp32, fp16, bf16, int8. By default fp32.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub precision: Vec<String>,
+    /// Lengths of sequences in tokens.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub sequence: Vec<u64>,
+    /// Modes: inference, training, generation. By default inference.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub mode: Vec<String>,
     /// Scenarios: single-stream, multi-stream, offline. By default single-stream.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub scenario: Vec<String>,
     /// Values of any other axis of the matrix, by its key in a manifest. Can be given more than once.
     #[arg(long, value_name = "AXIS=VALUE,…", value_parser = axis_values)]
     pub matrix: Vec<(String, Vec<String>)>,
+    /// Measure at most this many cases, the first ones, and say what is left out.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
     /// Metrics, by their plugins' ids; by default those of a manifest that names none.
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     pub metric: Vec<String>,
@@ -269,6 +282,7 @@ impl BenchArguments {
             backends: self.backend.clone(),
             devices: self.device.clone(),
             matrix: self.axes(),
+            limit: self.limit,
             metrics: self.metric.clone(),
             duration: self.duration.clone(),
             processes: self.processes,
@@ -279,12 +293,19 @@ impl BenchArguments {
 impl BenchArguments {
     /// Returns the values of each axis that is given.
     fn axes(&self) -> BTreeMap<String, Vec<String>> {
+        // An option has the first word of its axis's name.
+        let axis = |word: &str| {
+            let mut names = Axis::ALL.iter().map(|axis| axis.name());
+            names.find(|name| name.starts_with(word)).expect("the axis of the option").to_owned()
+        };
         let named = [
             ("batch", self.batch.iter().map(u64::to_string).collect()),
             ("precision", self.precision.clone()),
+            ("sequence", self.sequence.iter().map(u64::to_string).collect()),
+            ("mode", self.mode.clone()),
             ("scenario", self.scenario.clone()),
         ];
-        let named = named.into_iter().map(|(axis, values)| (axis.to_owned(), values));
+        let named = named.into_iter().map(|(word, values)| (axis(word), values));
         let given = named.chain(self.matrix.clone());
         given.filter(|(_, values): &(String, Vec<String>)| !values.is_empty()).collect()
     }
@@ -301,6 +322,10 @@ fn axis_values(text: &str) -> Result<(String, Vec<String>), String> {
 }
 
 const BENCH_HELP: &str = "\
+A word that is an architecture's name or a category means that; write ./NAME for a file of this name.
+An architecture is written once to the cache folder, with weights drawn from the seed. Without
+--sequence, its sequences have 128 tokens.
+
 Every combination of the lists is a case. The manifest is written to `manifests` in the results
 folder, so that it can be run again, changed and kept: `host run` takes it as any other.";
 
@@ -319,12 +344,37 @@ Each report is written into a folder that is named by its plugin: reports/PLUGIN
 or PLUGIN in the folder of --report-dir. A report replaces only files that the host wrote there
 before and that have not changed since.";
 
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+#[command(after_long_help = INSPECT_HELP)]
+pub struct InspectArguments {
+    /// The model: an ONNX file, or an architecture by name, such as resnet50.
+    #[arg(value_name = "MODEL", value_hint = ValueHint::FilePath)]
+    pub model: PathBuf,
+    /// Run a query on every installed backend, and say which refuses the model and why. This loads the
+    /// weights.
+    #[arg(long)]
+    pub engines: bool,
+}
+
+const INSPECT_HELP: &str = "\
+Weights are not read, so a model of gigabytes takes no longer than a small one. The batch is the open
+axis that is named so, or else the first axis if it is open; a sequence is an open axis whose name
+contains `seq`. The [[model]] has a size for each other open axis, the range of token ids that the
+graph's tables tell, and ones for masks: change what does not fit.
+
+Operations of a pass are two for each product that convolutions and products of matrices sum, at the
+sizes of the [[model]] and 128 tokens. At least the weights, inputs and outputs move once.";
+
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub struct InitArguments {
     /// The file to write.
     #[arg(value_name = "FILE", default_value = "experiment.toml", value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
+    /// Write a manifest that runs this model: an ONNX file, or an architecture by name.
+    #[arg(long, value_name = "MODEL", value_hint = ValueHint::FilePath)]
+    pub model: Option<PathBuf>,
     /// Replace the file if it exists.
     #[arg(long)]
     pub force: bool,

@@ -209,13 +209,24 @@ impl From<ExperimentError> for Failure {
             | ExperimentError::NotAPlugin { .. }
             | ExperimentError::BrokenPlugin(_)
             | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
-            ExperimentError::NoSuchRuntimePlugin { .. } => failure(Exit::Usage),
+            ExperimentError::Onnx(error) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                match source {
+                    Some(source) => failure(Exit::Failure).because(std::io::Error::other(source)),
+                    None => failure(Exit::Failure),
+                }
+            }
+            ExperimentError::LostWeights { .. } => failure(Exit::Failure),
+            ExperimentError::NoSuchRuntimePlugin { .. }
+            | ExperimentError::NoModel { .. }
+            | ExperimentError::Architecture(_) => failure(Exit::Usage),
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
             ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Interrupted => failure(Exit::Interrupted),
             ExperimentError::NoWorker { .. }
             | ExperimentError::NoTestkit { .. }
+            | ExperimentError::NoCache
             | ExperimentError::Changed { .. }
             | ExperimentError::NotKept { .. } => failure(Exit::Failure),
         }

@@ -88,6 +88,7 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
     match command {
         Command::Run(arguments) => commands::run::run(arguments, settings, printer),
         Command::Bench(arguments) => commands::bench::bench(arguments, settings, printer),
+        Command::Inspect(arguments) => commands::inspect::inspect(arguments, settings, printer),
         Command::Validate(arguments) => commands::validate::validate(arguments, settings, printer),
         Command::Plan(arguments) => commands::plan::plan(arguments, settings, printer),
         Command::Init(arguments) => commands::init::init(arguments, printer),

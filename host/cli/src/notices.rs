@@ -19,7 +19,7 @@ use host_experiment::units;
 pub(crate) struct Console<'printer> {
     printer: &'printer Printer,
     bar: Option<Bar<'printer>>,
-    installation: Watch<'printer>,
+    bytes: Watch<'printer>,
     /// The latest help about a missing backend.
     helped: Option<String>,
     /// Number of cases that each metric plugin failed on.
@@ -28,8 +28,8 @@ pub(crate) struct Console<'printer> {
 
 impl<'printer> Console<'printer> {
     pub(crate) fn new(printer: &'printer Printer) -> Self {
-        let installation = Watch::new(printer);
-        Self { printer, bar: None, installation, helped: None, metric_errors: BTreeMap::new() }
+        let bytes = Watch::new(printer);
+        Self { printer, bar: None, bytes, helped: None, metric_errors: BTreeMap::new() }
     }
 }
 
@@ -154,9 +154,12 @@ impl Observer for Console<'_> {
                     bar.clear();
                 }
             }
-            (Progress::Installing(step), _) => self.installation.step(step),
-            (Progress::InstalledBytes(bytes), _) => self.installation.advanced(bytes),
-            (Progress::InstallationEnded, _) => self.installation.clear(),
+            (Progress::Installing(step), _) => self.bytes.step(step),
+            (Progress::Writing { model, bytes }, _) => self.bytes.begin("Writing", model, bytes),
+            (Progress::InstalledBytes(bytes) | Progress::WrittenBytes(bytes), _) => {
+                self.bytes.advanced(bytes);
+            }
+            (Progress::InstallationEnded | Progress::WritingEnded, _) => self.bytes.clear(),
             // Without a bar there is nothing to be measured.
             (_, None) => {}
         }
@@ -204,6 +207,10 @@ pub(crate) fn summarise(plan: &Plan, printer: &Printer) {
         text.push_str(&format!("; takes at least {at_least}"));
     }
     printer.status("Planned", text);
+    if let Some(first) = plan.first_left_out() {
+        let count = units::count(plan.left_out(), "case", "cases");
+        printer.detail(format_args!("`limit` leaves out {count}, from {first} on"));
+    }
     if count.cases > 0 {
         let width = printer.width().saturating_sub(STATUS).max(20);
         for line in wrapped(&estimate.basis, width, "").lines() {

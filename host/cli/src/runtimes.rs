@@ -1,4 +1,4 @@
-//! Progress while a runtime is installed, verified or removed, and what the commands say of runtimes.
+//! Progress over bytes: while a runtime is installed, verified or removed, and while a model is written.
 
 use host_runtime::{Observer, Step};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::printer::Printer;
 use host_experiment::units;
 
-/// Shows how an installation goes on.
+/// Shows how an installation, or the writing of a model, goes on.
 pub(crate) struct Watch<'printer> {
     printer: &'printer Printer,
     bar: ProgressBar,
@@ -23,7 +23,7 @@ impl<'printer> Watch<'printer> {
     }
 
     /// Shows a progress bar for a known number of bytes.
-    fn begin(&mut self, verb: &str, what: &str, bytes: u64) {
+    pub(crate) fn begin(&mut self, verb: &str, what: &str, bytes: u64) {
         let target = if self.printer.shows_progress() {
             ProgressDrawTarget::stderr()
         } else {

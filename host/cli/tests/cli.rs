@@ -238,7 +238,7 @@ scenario = ["offline"]
 #[test]
 fn models_are_measured_without_a_manifest() {
     let place = Place::new();
-    place.write("model.onnx", "not read by the null backend");
+    std::fs::copy(DIGITS, place.0.path().join("model.onnx")).expect("a model");
     let bench =
         ["bench", "model.onnx", "--backend", "null", "--batch", "1,4", "--duration", "20ms"];
     let output = place.host(&bench).arg("--format=json").output().expect("starting host");
@@ -262,12 +262,66 @@ fn models_are_measured_without_a_manifest() {
 #[test]
 fn what_cannot_be_measured_without_a_manifest_says_why() {
     let place = Place::new();
-    place.host(&["bench", "resnet50"]).assert().failure().stderr_eq(str![[r#"
-  x cannot read resnet50
+    place.host(&["bench", "models/a.onnx"]).assert().failure().stderr_eq(str![[r#"
+  x cannot read models/a.onnx
   `-> No such file or directory (os error 2)
   help: give files of models, such as `host bench model.onnx`
 
 "#]]);
+    place.host(&["bench", "resnet5"]).assert().code(2).stderr_eq(str![[r#"
+  x `resnet5` is neither a file nor an architecture
+  help: did you mean `resnet50`?
+
+"#]]);
+    place.write("notes.onnx", "not a model");
+    place.host(&["bench", "notes.onnx"]).assert().failure().stderr_eq(str![[r#"
+  x [..]notes.onnx is not an ONNX model: [..]
+...
+"#]]);
+}
+
+/// An architecture that is written in no time.
+const SMALL: &str = "gpt2:layers=1,width=24,heads=2,vocabulary=50,positions=8";
+
+#[test]
+fn an_architecture_is_measured_by_its_name_up_to_the_limit() {
+    let place = Place::new();
+    let bench = |more: &[&str]| {
+        let mut command = place.host(&["bench", SMALL, "--duration", "20ms"]);
+        command = command.args(more);
+        command.output().expect("starting host")
+    };
+    let output = bench(&["--batch", "1,4", "--limit", "1", "--format=json"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+    assert_eq!(run["cases"].as_array().map(Vec::len), Some(1), "{run}");
+    assert!(said.contains("`limit` leaves out 1 case, from "), "{said}");
+    let refused = |more: &[&str], expected: &str| {
+        let output = bench(more);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains(expected), "{said}");
+    };
+    refused(&["--precision", "int8"], "`gpt2` has no weights in int8");
+    refused(&["--sequence", "4,16"], "`gpt2` takes sequences of at most 8 positions, got 16");
+}
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests/data/digits.onnx");
+
+#[test]
+fn a_model_is_inspected_and_gets_a_manifest_that_is_right() {
+    let place = Place::new();
+    std::fs::copy(DIGITS, place.0.path().join("digits.onnx")).expect("a model");
+    let inspect = place.host(&["inspect", "digits.onnx"]).assert().success();
+    inspect.stdout_eq(file!["golden/inspect.stdout"]);
+    let json = place.host(&["inspect", SMALL, "--format=json"]).output().expect("starting host");
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).expect("a document");
+    assert_eq!(document["facts"]["tables"]["input_ids"], 50, "{document}");
+    place.host(&["init", "--model", "digits.onnx"]).assert().success();
+    place.host(&["validate", "experiment.toml"]).assert().success();
+    let text = std::fs::read_to_string(place.0.path().join("experiment.toml")).expect("written");
+    assert!(text.contains("id = \"digits\"\npath = \"digits.onnx\"\n"), "{text}");
 }
 
 /// Needs the plugins and the worker beside the executable, as `cargo xtask test` puts them there.

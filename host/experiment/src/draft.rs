@@ -16,6 +16,7 @@ use host_registry::Registry;
 use host_run::{Interrupt, LocalExecutor};
 use host_runtime::Runtimes;
 
+use crate::architectures::Architectures;
 use crate::backends::{
     ChosenBackend, choose_backends, describe_backends, executor, real_backends, tell_of_missing,
 };
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::guests::{Guests, Wishes, unknown_option};
 use crate::local_paths::LocalPaths;
 use crate::observer::Observer;
+use crate::platform;
 use crate::problem::GuestProblem;
 use crate::settings::Settings;
 
@@ -124,6 +126,7 @@ impl Draft {
         let runtimes = settings.runtimes(&registry)?;
 
         let mut nothing_for_all = None;
+        let mut architectures = Architectures::default();
         let (experiment, mut wrong) = match experiment {
             Ok(mut experiment) => {
                 if experiment.wants_all_backends() {
@@ -133,11 +136,17 @@ impl Draft {
                     }
                     experiment.expand_all_backends(&installed);
                 }
-                (Some(experiment), Vec::new())
+                match Architectures::find(&mut experiment, &mentions.architectures) {
+                    Ok(found) => {
+                        architectures = found;
+                        (Some(experiment), Vec::new())
+                    }
+                    Err(errors) => (None, errors),
+                }
             }
             Err(ManifestErrors { errors }) => (None, errors),
         };
-        let files = match files(&mentions, &base, experiment.as_ref()) {
+        let files = match files(&mentions, &base, experiment.as_ref(), architectures) {
             Ok(files) => files,
             Err(errors) => {
                 wrong.extend(errors);
@@ -215,7 +224,7 @@ impl Checked {
         let mut executor = executor(settings)?;
         files.complete(&backends, &mut executor, &settings.interrupt)?;
         let described = describe_backends(&backends, &executor, &settings.interrupt);
-        let plan = manifest.plan(files, described.facts)?;
+        let plan = manifest.plan(&files, described.facts)?;
         Ok(Planned { manifest, plan })
     }
 }
@@ -230,16 +239,23 @@ impl Manifest {
     /// Plans the experiment from the facts about files and backends.
     pub(crate) fn plan(
         &self,
-        files: Files,
+        files: &Files,
         backends: BTreeMap<String, BackendFacts>,
     ) -> Result<Plan> {
-        let (machine, Files { models, structures, data, .. }) = (host_machine::name(), files);
-        let facts = Facts { machine, models, structures, data, backends };
-        Plan::new(&self.experiment, facts).map_err(|error| {
-            let errors = ManifestErrors { errors: vec![plan_error(&error, &self.mentions)] };
+        let Files { models, structures, data, .. } = files;
+        let (models, structures, data) = (models.clone(), structures.clone(), data.clone());
+        let facts = Facts { machine: host_machine::name(), models, structures, data, backends };
+        let refused = |error| {
+            let errors = ManifestErrors { errors: vec![error] };
             let (name, text) = (self.name.clone(), self.text.clone());
             Error::Manifest { errors, name, text, is_of_plugins: false }
-        })
+        };
+        let plan = Plan::new(&self.experiment, facts);
+        let plan = plan.map_err(|error| refused(plan_error(&error, &self.mentions)))?;
+        match files.architectures.refusal(&plan, &self.mentions) {
+            Some(error) => Err(refused(error)),
+            None => Ok(plan),
+        }
     }
 }
 
@@ -313,6 +329,7 @@ fn files(
     mentions: &Mentions,
     base: &Path,
     experiment: Option<&Experiment>,
+    mut architectures: Architectures,
 ) -> Result<Files, Vec<ManifestError>> {
     let mut hashes: BTreeMap<&Path, String> = BTreeMap::new();
     let mut errors = Vec::new();
@@ -339,11 +356,15 @@ fn files(
         return Err(errors);
     }
     let mut files = Files { base: base.to_owned(), ..Files::default() };
+    let seed = experiment.map_or(0, |experiment| experiment.seed);
     for model in experiment.iter().flat_map(|experiment| &experiment.models) {
-        let facts = model.path.try_map(|path| {
-            let sha256 = hashes.get(path.as_path())?.clone();
-            Some(FileId::of(path, sha256))
-        });
+        let of_file = || {
+            model.path.try_map(|path| {
+                let sha256 = hashes.get(path.as_path())?.clone();
+                Some(FileId::of(path, sha256))
+            })
+        };
+        let facts = architectures.files_of(&model.id, seed).or_else(of_file);
         if let Some(facts) = facts {
             files.models.insert(model.id.clone(), facts);
         }
@@ -351,6 +372,12 @@ fn files(
     for (path, sha256) in &hashes {
         files.paths.add_file(FileId::of(path, sha256), &absolute(&base.join(path)));
     }
+    if let Some(cache) = platform::architectures() {
+        for (file, path) in architectures.paths(&cache) {
+            files.paths.add_file(file, &path);
+        }
+    }
+    files.architectures = architectures;
     files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
     Ok(files)
 }
@@ -402,6 +429,7 @@ pub(crate) struct Files {
     models: BTreeMap<String, ModelFacts>,
     structures: BTreeMap<FileId, ModelStructure>,
     data: BTreeMap<PathBuf, String>,
+    pub(crate) architectures: Architectures,
     /// Their paths on this machine.
     paths: LocalPaths,
 }

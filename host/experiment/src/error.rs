@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_architectures::ArchitectureError;
 use host_manifest::ManifestErrors;
+use host_onnx::{OnnxError, WeightsFile};
 use host_record::{CaseKey, Gap, PluginIdentity};
 use host_registry::{Problem, RegistryError};
 use host_run::RunError;
@@ -52,6 +54,31 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// A word stands for no model.
+    #[error("`{word}` is neither a file nor an architecture")]
+    NoModel {
+        /// The word.
+        word: String,
+        /// The name that is nearest, or all of them.
+        hint: Option<String>,
+    },
+    /// A model's file cannot be read, or is not a model.
+    #[error(transparent)]
+    Onnx(#[from] OnnxError),
+    /// A model's weights are missing or cut short.
+    #[error("the weights of {} in `{}` are {}", path.display(), file.location, lost(file))]
+    LostWeights {
+        /// The model's file.
+        path: PathBuf,
+        /// The file of weights.
+        file: WeightsFile,
+    },
+    /// An architecture has other sizes than those that are given.
+    #[error(transparent)]
+    Architecture(ArchitectureError),
+    /// There is no folder to write architectures to.
+    #[error("there is no cache folder to write architectures to")]
+    NoCache,
     /// The manifest asks for all backends, and none is installed.
     #[error("`all` matches no backend: none is installed")]
     NoBackend,
@@ -246,6 +273,14 @@ pub enum Hint {
     Text(String),
 }
 
+/// Returns what is wrong with a file of weights.
+fn lost(file: &WeightsFile) -> String {
+    match file.found {
+        Some(found) => format!("cut short: it has {found} bytes of {}", file.needed),
+        None => "missing".into(),
+    }
+}
+
 impl Error {
     /// Returns the remedy, if there is one.
     #[must_use]
@@ -261,6 +296,10 @@ impl Error {
             Self::FolderName { .. } => text(
                 "models and data are found from there, and recorded as text: put them elsewhere",
             ),
+            Self::NoModel { hint, .. } => hint.clone().map(Hint::Text),
+            Self::LostWeights { .. } => text("put the file beside the model, under this name"),
+            Self::Architecture(error) => error.hint().map(Hint::Text),
+            Self::NoCache => text("set XDG_CACHE_HOME, or HOME, to an absolute path"),
             Self::NoBackend => Some(Hint::ListPlugins),
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
             Self::NoSuchRuntimePlugin { .. } => Some(Hint::ListRuntimes),
@@ -293,6 +332,7 @@ impl Error {
                 text("host and plugin-testkit must be of one version: install the two together")
             }
             Self::Manifest { .. }
+            | Self::Onnx(_)
             | Self::NoRuntime { .. }
             | Self::NotChecked { .. }
             | Self::Sandbox(_)

@@ -18,6 +18,7 @@ want to show, as a [`Notice`] or as [`Progress`].
 | compare | [`compare()`] |
 | recommend | [`recommend`] |
 | report | [`report`], [`report_again`] of an old run |
+| look at a model | [`inspect()`], [`ask_engines`], [`manifest_for`] |
 | look at the machine | [`examine`], [`devices()`] |
 
 [`RunResults`] is the content of a run folder. [`Settings`] are the folders and the plugins that a
@@ -25,6 +26,7 @@ caller works with. Native plugins are never loaded here: workers do that, one pr
 */
 
 mod advice;
+mod architectures;
 mod backends;
 mod compare;
 mod compute;
@@ -35,6 +37,7 @@ mod doctor;
 mod draft;
 mod error;
 mod guests;
+mod inspect;
 mod local_paths;
 mod observer;
 mod platform;
@@ -66,10 +69,11 @@ pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
 pub use host_run::Interrupt;
+pub use inspect::{EngineAnswer, Inspection, Meaning, ask_engines, inspect, manifest_for};
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;
-pub use quick::Quick;
+pub use quick::{Quick, QuickManifest};
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use reports::{GuestFailure, ReportOptions, Reports, WrittenReport, report, report_again};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};

@@ -123,6 +123,17 @@ pub enum Progress<'a> {
     CaseFinished(&'a CaseRecord),
     /// No further case will be measured.
     Measured,
+    /// The files of an architecture are being written.
+    Writing {
+        /// The architecture.
+        model: &'a str,
+        /// The size of its files.
+        bytes: u64,
+    },
+    /// This many bytes more are written.
+    WrittenBytes(u64),
+    /// They are written, or cannot be.
+    WritingEnded,
     /// A runtime is being installed.
     Installing(Step<'a>),
     /// This many bytes of the step are done.

@@ -12,6 +12,11 @@ pub(crate) fn cache_folder() -> Option<PathBuf> {
     Some(base.join("tare"))
 }
 
+/// Returns the folder of architectures that were written, in the user's cache folder.
+pub(crate) fn architectures() -> Option<PathBuf> {
+    cache_folder().map(|folder| folder.join("architectures"))
+}
+
 /// Returns the name of the executable of the command `host`.
 pub(crate) fn host_file_name() -> String {
     format!("host{}", std::env::consts::EXE_SUFFIX)

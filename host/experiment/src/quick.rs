@@ -1,8 +1,10 @@
 //! A manifest from a few words: models, and what to vary.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use host_architectures::{Architecture, ArchitectureError};
+use host_onnx::{Facts, WeightsFile};
 use serde::Serialize;
 use toml::Value;
 
@@ -11,7 +13,7 @@ use crate::error::{Error, Result};
 /// The words. An empty list leaves a key out, so that the manifest's default holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Quick {
-    /// Files of models.
+    /// Files of models, architectures by name, categories of them, or `all`.
     pub models: Vec<PathBuf>,
     /// Ids of backends; `all` is every installed one.
     pub backends: Vec<String>,
@@ -19,6 +21,8 @@ pub struct Quick {
     pub devices: Vec<String>,
     /// Values of each axis of the matrix, by its key in a manifest. Whole numbers are numbers there.
     pub matrix: BTreeMap<String, Vec<String>>,
+    /// The most cases.
+    pub limit: Option<u64>,
     /// Ids of metric plugins.
     pub metrics: Vec<String>,
     /// The time to measure each case, such as `5s`.
@@ -33,7 +37,7 @@ struct Manifest<'a> {
     experiment: Experiment,
     model: Vec<Model>,
     backend: Vec<Backend<'a>>,
-    matrix: BTreeMap<&'a str, Vec<Value>>,
+    matrix: Matrix<'a>,
     measure: Measure<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     metric: Vec<Plugin<'a>>,
@@ -46,9 +50,25 @@ struct Experiment {
 }
 
 #[derive(Serialize)]
-struct Model {
+pub(crate) struct Model {
     id: String,
-    path: String,
+    #[serde(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, Clone, Serialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Source {
+    Path(String),
+    Architecture(String),
+}
+
+#[derive(Serialize)]
+struct Matrix<'a> {
+    #[serde(flatten)]
+    axes: BTreeMap<&'a str, Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -71,34 +91,24 @@ struct Plugin<'a> {
     plugin: &'a str,
 }
 
-impl Quick {
-    /// Returns the name of the experiment: that of the first model.
-    #[must_use]
-    pub fn name(&self) -> String {
-        self.ids().into_iter().next().unwrap_or_else(|| "bench".into())
-    }
+/// A manifest of a few words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuickManifest {
+    /// The name of the experiment: that of the first model.
+    pub name: String,
+    /// The manifest's text.
+    pub text: String,
+}
 
+impl Quick {
     /// Returns a manifest. Paths in it are absolute, so it can lie anywhere.
     ///
     /// # Errors
     ///
-    /// If a model is not a file, or its path is not UTF-8.
-    pub fn manifest(&self) -> Result<String> {
-        let paths = self.models.iter().map(|model| {
-            let path =
-                std::path::absolute(model).map_err(|error| Error::io("find", model, error))?;
-            let found = path.metadata().map_err(|error| Error::io("read", model, error))?;
-            if !found.is_file() {
-                let error = std::io::Error::other("it is not a file");
-                return Err(Error::io("read", model, error));
-            }
-            path.into_os_string()
-                .into_string()
-                .map_err(|_| Error::FolderName { path: model.clone() })
-        });
-        let paths = paths.collect::<Result<Vec<_>>>()?;
-        let model =
-            self.ids().into_iter().zip(paths).map(|(id, path)| Model { id, path }).collect();
+    /// If a word is neither a file nor an architecture, or a path is not UTF-8.
+    pub fn manifest(&self) -> Result<QuickManifest> {
+        let models = self.models()?;
+        let name = models.first().map_or_else(|| "bench".to_owned(), |model| model.id.clone());
         let mut matrix = BTreeMap::from([("batch", vec![Value::from(1)])]);
         matrix.extend(self.matrix.iter().map(|(axis, values)| {
             let value = |text: &String| match text.parse::<i64>() {
@@ -111,36 +121,97 @@ impl Quick {
         let backends = if self.backends.is_empty() { &cpu[..] } else { &self.backends };
         let manifest = Manifest {
             schema: 1,
-            experiment: Experiment { name: self.name() },
-            model,
+            experiment: Experiment { name: name.clone() },
+            model: models,
             backend: backends.iter().map(|id| Backend { id, device: &self.devices }).collect(),
-            matrix,
+            matrix: Matrix { axes: matrix, limit: self.limit },
             measure: Measure { duration: self.duration.as_deref(), processes: self.processes },
             metric: self.metrics.iter().map(|plugin| Plugin { plugin }).collect(),
             recommend: vec![Plugin { plugin: "hardware" }],
         };
-        Ok(toml::to_string(&manifest).expect("texts, numbers and lists are TOML"))
+        let text = toml::to_string(&manifest).expect("texts, numbers and lists are TOML");
+        Ok(QuickManifest { name, text })
     }
 
-    /// Returns an id for each model, made of its file's name.
-    fn ids(&self) -> Vec<String> {
-        let mut taken = BTreeSet::new();
-        let ids = self.models.iter().map(|model| {
-            let stem = model.file_stem().unwrap_or_default().to_string_lossy();
-            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-            let id: String = stem.chars().map(|c| if fits(c) { c } else { '-' }).take(60).collect();
-            let id = match id.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()) {
-                "" => "model".to_owned(),
-                id => id.to_owned(),
+    /// Returns the models that the words stand for. An architecture that several words stand for is listed once.
+    fn models(&self) -> Result<Vec<Model>> {
+        let mut models: Vec<Model> = Vec::new();
+        for word in &self.models {
+            let sources = match word.to_str().map(Architecture::of) {
+                Some(Ok(architectures)) => architectures
+                    .iter()
+                    .map(|architecture| Source::Architecture(architecture.to_string()))
+                    .collect(),
+                Some(Err(error @ ArchitectureError::Unknown { .. })) => {
+                    let source = file(word, &error)?;
+                    // Files of other kinds are the backends' own.
+                    if word.extension().is_some_and(|extension| extension == "onnx") {
+                        check_weights(word, &Facts::read(word)?)?;
+                    }
+                    vec![source]
+                }
+                Some(Err(error)) => return Err(Error::Architecture(error)),
+                None => return Err(Error::FolderName { path: word.clone() }),
             };
-            let numbered = (2..).map(|number| format!("{id}-{number}"));
-            let mut free = std::iter::once(id.clone()).chain(numbered);
-            let id = free.find(|id| !taken.contains(id)).expect("numbers do not end");
-            taken.insert(id.clone());
-            id
-        });
-        ids.collect()
+            for source in sources {
+                if matches!(source, Source::Architecture(_))
+                    && models.iter().any(|model| model.source == source)
+                {
+                    continue;
+                }
+                let stem = match &source {
+                    Source::Architecture(name) => name.clone(),
+                    Source::Path(_) => {
+                        word.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+                    }
+                };
+                let id = free_id(&stem, &models);
+                models.push(Model { id, source });
+            }
+        }
+        Ok(models)
     }
+}
+
+/// Returns a file's absolute path. A word that does not look like a path may be a mistyped architecture.
+pub(crate) fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
+    let path = std::path::absolute(word).map_err(|error| Error::io("find", word, error))?;
+    let found = match path.metadata() {
+        Ok(found) => found,
+        Err(_) if word.extension().is_none() && word.components().count() == 1 => {
+            let word = word.display().to_string();
+            return Err(Error::NoModel { word, hint: error.hint() });
+        }
+        Err(error) => return Err(Error::io("read", word, error)),
+    };
+    if !found.is_file() {
+        return Err(Error::io("read", word, std::io::Error::other("it is not a file")));
+    }
+    let path = path.into_os_string().into_string();
+    path.map(Source::Path).map_err(|_| Error::FolderName { path: word.to_owned() })
+}
+
+/// Returns the error of weights that are missing or cut short.
+pub(crate) fn check_weights(path: &Path, facts: &Facts) -> Result<()> {
+    let lacks = |file: &&WeightsFile| file.found.is_none_or(|found| found < file.needed);
+    match facts.files.iter().find(lacks) {
+        Some(file) => Err(Error::LostWeights { path: path.to_owned(), file: file.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// Returns an id made of a name that no other model has.
+pub(crate) fn free_id(name: &str, models: &[Model]) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let id: String = name.chars().map(|c| if fits(c) { c } else { '-' }).take(60).collect();
+    let id = match id.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()) {
+        "" => "model".to_owned(),
+        id => id.to_owned(),
+    };
+    let numbered = (2..).map(|number| format!("{id}-{number}"));
+    let mut free = std::iter::once(id.clone()).chain(numbered);
+    let is_taken = |id: &String| models.iter().any(|model| model.id == *id);
+    free.find(|id| !is_taken(id)).expect("numbers do not end")
 }
 
 #[cfg(test)]
@@ -152,7 +223,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let model = |name: &str| {
             let path = folder.path().join(name);
-            std::fs::write(&path, "").expect("a file");
+            let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../../manifests/data/digits.onnx");
+            std::fs::copy(digits, &path).expect("a file");
             path
         };
         let quick = Quick {
@@ -167,7 +239,7 @@ mod tests {
             processes: Some(3),
             ..Quick::default()
         };
-        let text = quick.manifest().expect("a manifest");
+        let text = quick.manifest().expect("a manifest").text;
         let experiment = host_manifest::parse(&text).expect("it is right");
         let ids: Vec<_> = experiment.models.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(ids, ["a--b-", "model", "a--b--2"]);
@@ -179,7 +251,7 @@ mod tests {
         assert_eq!(values("batch"), ["1", "8"]);
         assert_eq!(values("scenario"), ["\"offline\""]);
         let nothing = Quick { models: vec![model("m.onnx")], ..Quick::default() };
-        host_manifest::parse(&nothing.manifest().expect("a manifest")).expect("it is right");
+        host_manifest::parse(&nothing.manifest().expect("a manifest").text).expect("it is right");
     }
 
     #[test]
@@ -187,5 +259,43 @@ mod tests {
         let quick = Quick { models: vec!["absent.onnx".into()], ..Quick::default() };
         let error = quick.manifest().expect_err("nothing is there").to_string();
         assert_eq!(error, "cannot read absent.onnx");
+    }
+
+    #[test]
+    fn architectures_and_categories_are_models_and_each_is_one_once() {
+        let words = ["audio", "whisper_tiny", "gpt2:layers=2", "gpt2"].map(PathBuf::from);
+        let quick = Quick { models: words.into(), limit: Some(3), ..Quick::default() };
+        let QuickManifest { name, text } = quick.manifest().expect("a manifest");
+        assert_eq!(name, "whisper_tiny");
+        let experiment = host_manifest::parse(&text).expect("it is right");
+        let models: Vec<_> = (experiment.models.iter())
+            .map(|model| (model.id.as_str(), model.architecture.as_deref().unwrap_or_default()))
+            .collect();
+        let expected = [
+            ("whisper_tiny", "whisper_tiny"),
+            ("gpt2-layers-2", "gpt2:layers=2"),
+            ("gpt2", "gpt2"),
+        ];
+        assert_eq!(models, expected);
+        assert_eq!(experiment.matrix.limit, Some(3));
+    }
+
+    #[test]
+    fn a_word_that_stands_for_nothing_suggests_the_nearest_architecture() {
+        let error = |word: &str| {
+            let quick = Quick { models: vec![word.into()], ..Quick::default() };
+            quick.manifest().expect_err("there is none")
+        };
+        let unknown = error("restnet50");
+        assert_eq!(unknown.to_string(), "`restnet50` is neither a file nor an architecture");
+        let hint = crate::Hint::Text("did you mean `resnet50`?".into());
+        assert_eq!(unknown.hint(), Some(hint));
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notes.onnx");
+        std::fs::write(&path, "not a model").expect("a file");
+        let told = error(path.to_str().expect("UTF-8")).to_string();
+        assert!(told.contains("notes.onnx is not an ONNX model"), "{told}");
+        let size = error("gpt2:layer=2");
+        assert_eq!(size.to_string(), "`gpt2` has no size `layer`");
     }
 }

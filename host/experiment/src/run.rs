@@ -28,6 +28,7 @@ use crate::draft::{Checked, Draft, Manifest};
 use crate::error::{Change, Error, Result};
 use crate::guests::{Guest, Guests};
 use crate::observer::{Notice, Observer, OfCases, Progress};
+use crate::platform;
 use crate::programs::Origin;
 use crate::recompute::tell;
 use crate::reports::{self, GuestFailure, Reports, WrittenReport};
@@ -285,7 +286,9 @@ fn prepare(
     if settings.interrupt.is_interrupted() {
         return Err(Error::Interrupted);
     }
-    let plan = manifest.plan(files, facts)?;
+    let plan = manifest.plan(&files, facts)?;
+    let cache = platform::architectures().ok_or(Error::NoCache);
+    files.architectures.write(&plan, cache, observer)?;
     let plugins = plugins(&backends, &guests)?;
     Ok((manifest, PreparedRun { plan, plugins, guests, executor, failures }))
 }

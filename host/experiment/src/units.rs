@@ -68,6 +68,12 @@ fn rate(value: f64) -> String {
     format!("{}/s", grouped(&significant(value)))
 }
 
+/// Returns a whole number with its digits in groups.
+#[must_use]
+pub fn whole(number: u64) -> String {
+    grouped(&number.to_string())
+}
+
 /// Digits before the point in groups of three, from five on, with narrow spaces that do not break.
 fn grouped(text: &str) -> String {
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));

@@ -75,7 +75,10 @@ table! {
         "id" id: Id, required "id = \"my-model\"";
         /// The model file, relative to the manifest's folder; or a table with one file per precision, such
         /// as `{ fp32 = "m.onnx", fp16 = "m-fp16.onnx" }`. A precision without a file is a gap.
-        "path" path: ModelPath, required "path = \"model.onnx\"";
+        "path" path: ModelPath, optional;
+        /// In place of `path`, an architecture by name, with weights drawn from the seed: `resnet50`, with sizes
+        /// `gpt2:layers=6,width=384`; or several, each under its own name: a category such as `vision`, or `all`.
+        "architecture" architecture: String, optional;
         /// Files with inputs. Without them, inputs are drawn from the seed.
         "data" data: DataTable, optional;
         /// Random inputs, by the input's name. An input without an entry is drawn as the model's graph tells, such
@@ -117,33 +120,15 @@ table! {
     }
 }
 
-/// A model's file, or one for each precision.
+/// A model's file, or one for each precision; nothing if it could not be read and an error says why.
 #[derive(Debug)]
-pub(crate) struct ModelPath(pub(crate) PerPrecision<At<PathBuf>>);
+pub(crate) struct ModelPath(pub(crate) Option<PerPrecision<At<PathBuf>>>);
 
 impl Shape for ModelPath {
     const NAME: &'static str = "ModelPath";
 
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        if !matches!(node.get_ref(), DeValue::Table(_)) {
-            let path = PathBuf::read(node, reader)?;
-            return Some(Self(PerPrecision::All(At::new(node.span(), path))));
-        }
-        let PrecisionPaths { fp32, fp16, bf16, int8 } = PrecisionPaths::read(node, reader)?;
-        let each = [
-            (Precision::Fp32, fp32),
-            (Precision::Fp16, fp16),
-            (Precision::Bf16, bf16),
-            (Precision::Int8, int8),
-        ];
-        let each: BTreeMap<_, _> =
-            each.into_iter().filter_map(|(precision, path)| Some((precision, path?))).collect();
-        if each.is_empty() {
-            let hint = "name a file for each precision, such as `{ fp32 = \"model.onnx\" }`";
-            reader.value_error(node, "no file is named", "empty", hint.to_owned());
-            return None;
-        }
-        Some(Self(PerPrecision::Each(each)))
+        Some(Self(read_paths(node, reader)))
     }
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
@@ -154,6 +139,28 @@ impl Shape for ModelPath {
             ],
         })
     }
+}
+
+fn read_paths(node: &Node<'_>, reader: &mut Reader) -> Option<PerPrecision<At<PathBuf>>> {
+    if !matches!(node.get_ref(), DeValue::Table(_)) {
+        let path = PathBuf::read(node, reader)?;
+        return Some(PerPrecision::All(At::new(node.span(), path)));
+    }
+    let PrecisionPaths { fp32, fp16, bf16, int8 } = PrecisionPaths::read(node, reader)?;
+    let each = [
+        (Precision::Fp32, fp32),
+        (Precision::Fp16, fp16),
+        (Precision::Bf16, bf16),
+        (Precision::Int8, int8),
+    ];
+    let each: BTreeMap<_, _> =
+        each.into_iter().filter_map(|(precision, path)| Some((precision, path?))).collect();
+    if each.is_empty() {
+        let hint = "name a file for each precision, such as `{ fp32 = \"model.onnx\" }`";
+        reader.value_error(node, "no file is named", "empty", hint.to_owned());
+        return None;
+    }
+    Some(PerPrecision::Each(each))
 }
 
 table! {
@@ -234,6 +241,8 @@ table! {
         /// Cells to leave out, from the axes and from `include`. A key that an entry leaves out
         /// matches everything.
         "exclude" exclude: List<CellTable>, default "[]";
+        /// At most this many cases: the first ones, with the last axis varying fastest. When absent: all.
+        "limit" limit: Positive, optional;
     }
 }
 

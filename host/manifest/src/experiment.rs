@@ -54,6 +54,8 @@ pub struct Model {
     pub id: String,
     /// The model file, or one for each precision, relative to the manifest's folder unless absolute.
     pub path: PerPrecision<PathBuf>,
+    /// The architecture that stands in for a file, by name; `path` is empty then.
+    pub architecture: Option<String>,
     /// Source of its inputs; paths as in `path`.
     pub inputs: InputSource,
     /// Meaning and sizes of its axes.
@@ -85,6 +87,17 @@ impl Experiment {
     /// The plugin id, and thus the id of a `[[backend]]`, that stands for every installed backend.
     pub const ALL_BACKENDS: &'static str = "all";
 
+    /// Replaces a model by others, also where the matrix names it. One whose id another model has is left out.
+    pub fn replace_model(&mut self, id: &str, by: Vec<Model>) {
+        let Some(place) = self.models.iter().position(|model| model.id == id) else { return };
+        self.models.remove(place);
+        let is_new = |model: &Model| self.models.iter().all(|other| other.id != model.id);
+        let (ids, added): (Vec<_>, Vec<_>) =
+            by.into_iter().map(|model| (model.id.clone(), is_new(&model).then_some(model))).unzip();
+        self.models.splice(place..place, added.into_iter().flatten());
+        self.matrix.replace(id, &ids, |matrix| &mut matrix.model, |cell| &mut cell.model);
+    }
+
     /// Returns whether a backend stands for all installed ones.
     #[must_use]
     pub fn wants_all_backends(&self) -> bool {
@@ -111,14 +124,8 @@ impl Experiment {
             ids.push(plugin.clone());
         }
         self.backends.splice(place..place, added);
-        let cells = self.matrix.include.iter_mut().chain(&mut self.matrix.exclude);
-        let lists = cells.map(|cell| &mut cell.backend);
-        for list in std::iter::once(&mut self.matrix.backend).chain(lists) {
-            let Some(place) = list.iter().position(|id| *id == template.id) else { continue };
-            list.remove(place);
-            let new: Vec<_> = ids.iter().filter(|id| !list.contains(id)).cloned().collect();
-            list.splice(place..place, new);
-        }
+        let id = &template.id;
+        self.matrix.replace(id, &ids, |matrix| &mut matrix.backend, |cell| &mut cell.backend);
     }
 }
 
@@ -185,6 +192,34 @@ pub struct Matrix {
     /// Cells to leave out, from the axes' product and from `include`. A coordinate that an entry
     /// leaves out matches everything.
     pub exclude: Vec<PartialCell>,
+    /// The most cases; the first ones are kept.
+    pub limit: Option<u64>,
+}
+
+impl Matrix {
+    /// Returns the lengths of sequences in tokens; empty if the matrix has no axis for them.
+    #[must_use]
+    pub fn tokens(&self) -> &[u32] {
+        &self.sequence_length
+    }
+
+    /// Replaces an id by others, in the axis and in the same coordinate of cells.
+    fn replace(
+        &mut self,
+        id: &str,
+        by: &[String],
+        axis: fn(&mut Self) -> &mut Vec<String>,
+        of_cell: fn(&mut PartialCell) -> &mut Vec<String>,
+    ) {
+        let put = |list: &mut Vec<String>| {
+            let Some(place) = list.iter().position(|known| known == id) else { return };
+            list.remove(place);
+            let new: Vec<_> = by.iter().filter(|id| !list.contains(id)).cloned().collect();
+            list.splice(place..place, new);
+        };
+        put(axis(self));
+        self.include.iter_mut().chain(&mut self.exclude).map(of_cell).for_each(put);
+    }
 }
 
 /// Some coordinates of a cell; an empty list does not restrict that coordinate.

@@ -38,7 +38,9 @@ pub use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
     PluginUse, Recommender,
 };
-pub use crate::mentions::{FileMention, LimitMention, Mentions, PluginMention};
+pub use crate::mentions::{
+    ArchitectureMention, FileMention, LimitMention, Mentions, PluginMention,
+};
 pub use crate::options::OptionPlace;
 pub use crate::precisions::PerPrecision;
 use crate::scalar::SchemaVersion;

@@ -30,6 +30,8 @@ pub struct Mentions {
     pub files: Vec<FileMention>,
     /// Place of each model's id.
     pub models: BTreeMap<String, Range<usize>>,
+    /// Models that are architectures.
+    pub architectures: Vec<ArchitectureMention>,
     /// Backends.
     pub backends: Vec<PluginMention>,
     /// Metrics, those included that stand in for an absent list.
@@ -56,6 +58,15 @@ pub struct FileMention {
     /// Its path, relative to the manifest's folder unless absolute.
     pub path: PathBuf,
     /// Position in the manifest.
+    pub place: Range<usize>,
+}
+
+/// A model that is an architecture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchitectureMention {
+    /// The model's id.
+    pub model: String,
+    /// Position of the architecture's name in the manifest.
     pub place: Range<usize>,
 }
 
@@ -112,6 +123,7 @@ impl Mentions {
                 .filter_map(|model| model.id.as_ref())
                 .map(|id| (id.get_ref().0.clone(), id.span()))
                 .collect(),
+            architectures: tables(&manifest.model).filter_map(architecture).collect(),
             backends: tables(&manifest.backend).filter_map(backend).collect(),
             metrics: plugins(&manifest.metric, default_metrics),
             reports: plugins(&manifest.report, default_reports),
@@ -141,10 +153,16 @@ fn files(model: &ModelTable) -> Vec<FileMention> {
     let inputs = data.and_then(|data| data.inputs.as_ref());
     let inputs = inputs.into_iter().flat_map(|inputs| inputs.get_ref().values.values());
     let labels = data.and_then(|data| data.labels.as_ref());
-    let paths = model.path.iter().flat_map(|path| path.get_ref().0.values());
+    let paths = model.path.iter().filter_map(|path| path.get_ref().0.as_ref());
+    let paths = paths.flat_map(|path| path.values());
     (paths.chain(inputs).chain(labels))
         .map(|path| FileMention { path: path.get_ref().clone(), place: path.span() })
         .collect()
+}
+
+fn architecture(table: &ModelTable) -> Option<ArchitectureMention> {
+    let model = table.id.as_ref()?.get_ref().0.clone();
+    Some(ArchitectureMention { model, place: table.architecture.as_ref()?.span() })
 }
 
 fn backend(table: &BackendTable) -> Option<PluginMention> {

@@ -25,6 +25,7 @@ use crate::experiment::{
     PluginUse, Recommender,
 };
 use crate::mentions::Mentions;
+use crate::precisions::PerPrecision;
 use crate::scalar::{Bytes, Id, Nanoseconds, Nice, Percentile, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables};
 use crate::suggestions::suggestion;
@@ -46,7 +47,9 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     let models = Names::collect(
         "model",
         reader,
-        is_complete(&manifest.model),
+        // The models behind a category of architectures are not known here.
+        is_complete(&manifest.model)
+            && tables(&manifest.model).all(|model| model.architecture.is_none()),
         tables(&manifest.model).map(|model| model.id.as_ref().map(id_text)),
     );
     let all = |backend: &BackendTable| match (&backend.plugin, &backend.id) {
@@ -86,8 +89,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         tables(&manifest.report).map(|report| report.plugin.as_ref().map(plugin_text)),
     );
 
-    let resolved_models: Vec<_> =
-        tables(&manifest.model).map(|table| model(table, reader)).collect();
+    let placed = manifest.model.iter().flat_map(|list| &list.get_ref().values);
+    let resolved_models: Vec<_> = placed.map(|table| model(table, reader)).collect();
     let resolved_backends: Vec<_> =
         tables(&manifest.backend).map(|table| backend(table, reader)).collect();
     let matrix = manifest
@@ -230,8 +233,33 @@ impl Names {
     }
 }
 
-fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
-    let ModelTable { id, path, data, inputs, axes } = table;
+fn model(table: &At<ModelTable>, reader: &mut Reader) -> Option<Model> {
+    let ModelTable { id, path, architecture, data, inputs, axes } = table.get_ref();
+    let path = match (path, architecture) {
+        (Some(path), None) => {
+            let path = path.get_ref().0.as_ref();
+            path.and_then(|path| path.try_map(|path| Some(path.get_ref().clone())))
+        }
+        (None, Some(_)) => Some(PerPrecision::Each(BTreeMap::new())),
+        (Some(_), Some(architecture)) => {
+            reader.error(
+                architecture.span(),
+                "a model has either `path` or `architecture`",
+                "beside `path`",
+                "remove one: `path` is a file, `architecture` makes one".to_owned(),
+            );
+            None
+        }
+        (None, None) => {
+            reader.error(
+                table.span(),
+                "a model needs `path` or `architecture`",
+                "has neither",
+                "add `path = \"model.onnx\"`, or `architecture = \"resnet50\"`".to_owned(),
+            );
+            None
+        }
+    };
     let drawn = synthetic(inputs, reader);
     let source = match data {
         Some(data) => files(data, inputs, drawn, reader),
@@ -243,7 +271,8 @@ fn model(table: &ModelTable, reader: &mut Reader) -> Option<Model> {
     };
     Some(Model {
         id: id.as_ref()?.get_ref().0.clone(),
-        path: path.as_ref()?.get_ref().0.try_map(|path| Some(path.get_ref().clone()))?,
+        path: path?,
+        architecture: value(architecture),
         inputs: source?,
         axes: axes?,
     })
@@ -412,6 +441,7 @@ fn matrix(
         clients,
         include,
         exclude,
+        limit,
     } = table;
     models.check(model, reader);
     backends.check(backend, reader);
@@ -474,6 +504,7 @@ fn matrix(
         clients: counts(axis(clients).unwrap_or_default()),
         include: list(include).map(partial_cell).collect(),
         exclude: list(exclude).map(partial_cell).collect(),
+        limit: value(limit).map(|Positive(count)| count),
     })
 }
 

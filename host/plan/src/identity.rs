@@ -304,6 +304,7 @@ mod tests {
         Model {
             id: "digits".to_owned(),
             path: PerPrecision::All("digits.onnx".into()),
+            architecture: None,
             inputs: InputSource::Files {
                 inputs: [("image".to_owned(), "images.npy".into())].into(),
                 labels: Some("labels.npy".into()),

@@ -15,6 +15,7 @@ Rules:
 - Cells come in the order of the axes, each in the manifest's order, the last one varying fastest.
 - A cell that a model's axes cannot have (module `obstacles`) is a gap; if its manifest does not fit the
   model, there is no plan.
+- `limit` keeps the first so many cases, and the gaps among them.
 - The device `auto` is the first device that the backend lists.
 - The module `identity` documents case ids.
 */
@@ -212,6 +213,10 @@ pub struct Plan {
     seed: u64,
     order: Order,
     count: Count,
+    /// Cells up to the last one that the limit keeps; `None` keeps all.
+    end: Option<usize>,
+    /// Cases that the limit leaves out.
+    left_out: u64,
     /// Cases that can be run and whose rate is searched.
     searched: u64,
 }
@@ -254,9 +259,11 @@ impl Plan {
             seed: experiment.seed,
             order: experiment.order,
             count: Count::default(),
+            end: None,
+            left_out: 0,
             searched: 0,
         };
-        for cell in plan.cells.iter() {
+        for (index, cell) in plan.cells.iter().enumerate() {
             let cell = plan.values.coordinates(cell);
             let is_searched = cell.load.scenario.is_open_loop() && cell.load.rate.is_none();
             if let Some(obstacle) = plan.obstacles.of(cell.model, cell.precision, cell.extent())
@@ -266,10 +273,15 @@ impl Plan {
                 return Err(PlanError::Axes { model, obstacle: Box::new(obstacle) });
             }
             match plan.runnable(&cell) {
+                Ok(_) if experiment.matrix.limit.is_some_and(|most| plan.count.cases >= most) => {
+                    plan.end = plan.end.or(Some(index));
+                    plan.left_out += 1;
+                }
                 Ok(_) => {
                     plan.count.cases += 1;
                     plan.searched += u64::from(is_searched);
                 }
+                Err(_) if plan.end.is_some() => {}
                 Err(_) => plan.count.gaps += 1,
             }
         }
@@ -284,6 +296,20 @@ impl Plan {
     #[must_use]
     pub fn count(&self) -> Count {
         self.count
+    }
+
+    /// Returns the number of cases that the matrix's limit leaves out.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns the coordinates of the first case that the matrix's limit leaves out, if it leaves any out.
+    #[must_use]
+    pub fn first_left_out(&self) -> Option<CaseKey> {
+        let cell = self.values.coordinates(self.cells.iter().nth(self.end?)?);
+        let backend = &self.backends[cell.place.backend].backend;
+        Some(cell.key(&self.models[cell.model].id, &backend.id))
     }
 
     /// Returns the estimated time to run, as far as the settings determine it.
@@ -305,7 +331,7 @@ impl Plan {
     pub fn items(&self) -> impl Iterator<Item = PlannedCase> + '_ {
         let mut text = String::new();
         (0..)
-            .zip(self.cells.iter())
+            .zip(self.cells.iter().take(self.end.unwrap_or(usize::MAX)))
             .map(move |(index, cell)| self.item(index, &self.values.coordinates(cell), &mut text))
     }
 

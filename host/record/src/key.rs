@@ -91,6 +91,12 @@ pub struct CaseKey {
 }
 
 impl CaseKey {
+    /// Returns the length of sequences in tokens, if the case has one.
+    #[must_use]
+    pub fn tokens(&self) -> Option<u32> {
+        self.sequence_length
+    }
+
     /// Creates a key of inference in fp32 with batch 1 and one query after the other.
     #[must_use]
     pub fn new(

@@ -7,8 +7,10 @@ use serde_json::Value;
 
 /// This workspace's packages that each package may depend on, except in tests.
 const ALLOWED: &[(&str, &[&str])] = &[
+    ("host-architectures", &["host-hash"]),
     ("host-descendants", &[]),
     ("host-hash", &[]),
+    ("host-onnx", &[]),
     ("host-record", &[]),
     ("host-statistics", &[]),
     ("host-machine", &["host-record"]),
@@ -38,9 +40,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "host-experiment",
         &[
+            "host-architectures",
             "host-hash",
             "host-machine",
             "host-manifest",
+            "host-model",
+            "host-onnx",
             "host-plan",
             "host-record",
             "host-registry",
@@ -58,6 +63,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "host-hash",
             "host-machine",
             "host-manifest",
+            "host-model",
+            "host-onnx",
             "host-plan",
             "host-record",
             "host-registry",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use host_experiment::{Draft, Settings};
+use host_experiment::{Draft, Error, Settings};
 use host_hash::sha256;
 
 use crate::arguments::BenchArguments;
@@ -21,15 +21,18 @@ pub(crate) fn bench(
     printer: &Printer,
 ) -> Result<Exit> {
     let quick = arguments.quick();
-    let text = quick.manifest().map_err(|error| {
-        Failure::from(error).help("give files of models, such as `host bench model.onnx`")
+    let manifest = quick.manifest().map_err(|error| match error {
+        Error::Io { .. } => {
+            Failure::from(error).help("give files of models, such as `host bench model.onnx`")
+        }
+        error => Failure::from(error),
     })?;
     // The same words are the same file, and other words do not replace it.
-    let hash = &sha256(text.as_bytes())[..8];
+    let hash = &sha256(manifest.text.as_bytes())[..8];
     let folder = settings.results(None).join(MANIFESTS);
     fs::create_dir_all(&folder).map_err(|error| Failure::io("create", &folder, error))?;
-    let path = folder.join(format!("{}-{hash}.toml", quick.name()));
-    fs::write(&path, &text).map_err(|error| Failure::io("write", &path, error))?;
+    let path = folder.join(format!("{}-{hash}.toml", manifest.name));
+    fs::write(&path, &manifest.text).map_err(|error| Failure::io("write", &path, error))?;
     printer.status("Manifest", path.display());
     run_draft(Draft::read(Path::new(&path))?, &arguments.run, settings, printer)
 }

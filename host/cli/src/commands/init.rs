@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
+use host_experiment::manifest_for;
 use serde_json::json;
 
 use crate::arguments::InitArguments;
@@ -18,7 +19,12 @@ const SCHEMA: &str = "manifest.schema.json";
 
 pub(crate) fn init(arguments: &InitArguments, printer: &Printer) -> Result<Exit> {
     let path = &arguments.file;
-    write(path, host_manifest::TEMPLATE, arguments.force)
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let text = match &arguments.model {
+        Some(model) => manifest_for(model, folder.unwrap_or(Path::new(".")))?,
+        None => host_manifest::TEMPLATE.to_owned(),
+    };
+    write(path, &text, arguments.force)
         .map_err(|failure| failure.help("name another file, or replace this one with --force"))?;
     let schema = path.with_file_name(SCHEMA);
     // It belongs to the tool and not to the user: a new version of the tool brings a new one.
@@ -27,8 +33,8 @@ pub(crate) fn init(arguments: &InitArguments, printer: &Printer) -> Result<Exit>
     if !printer.machine(|| written.clone(), || table::of_object(&written)) {
         printer.status("Wrote", path.display());
         printer.detail(format_args!("and {}, for your editor", schema.display()));
-        let run = format!("set `path` of the model, then: host run {}", path.display());
-        printer.detail(run);
+        let first = if arguments.model.is_none() { "set `path` of the model, then: " } else { "" };
+        printer.detail(format_args!("{first}host run {}", path.display()));
     }
     Ok(Exit::Success)
 }

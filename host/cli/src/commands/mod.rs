@@ -6,6 +6,7 @@ pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod init;
+pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod plugin_test;
 pub(crate) mod plugins;

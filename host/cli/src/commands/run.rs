@@ -60,7 +60,7 @@ fn options(arguments: &OptionsOfRuns) -> RunOptions {
 }
 
 /// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
-fn listen(settings: &Settings, printer: &Printer) -> Result<()> {
+pub(crate) fn listen(settings: &Settings, printer: &Printer) -> Result<()> {
     let (asked, printer) = (settings.interrupt.clone(), printer.clone());
     terminal::on_termination(move || {
         if asked.interrupt() {

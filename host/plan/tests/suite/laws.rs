@@ -97,6 +97,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     .map(|id| Model {
                         id: (*id).to_owned(),
                         path: PerPrecision::All("m".into()),
+                        architecture: None,
                         inputs: InputSource::Synthetic([].into()),
                         axes: AxesChoice::default(),
                     })
@@ -127,6 +128,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     clients,
                     include,
                     exclude,
+                    limit: None,
                 },
                 check: None,
                 measure: MeasureSettings {

@@ -1,0 +1,407 @@
+//! Facts about a model without its weights, and the engines that run it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use host_architectures::{Architecture, ArchitectureError, Element};
+use host_model::Sizes;
+use host_onnx::{Axis, Cost, Facts, Model, NoCost, Value};
+use host_record::{AxesChoice, AxesUse, AxisPlace, Port, PortAxis, Signature};
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::observer::Observer;
+use crate::quick::{self, Source};
+use crate::results::RunResults;
+use crate::run::{RunOptions, run};
+use crate::settings::Settings;
+
+/// A model as it is, without its weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// Its file's path, or the architecture.
+    pub model: String,
+    /// The size of its file and of those with its weights.
+    pub bytes: u64,
+    /// Its parameters; of a file, the elements of its floating-point weights and constants.
+    pub parameters: u64,
+    /// Facts of the file.
+    pub facts: Facts,
+    /// Which axes of its inputs count examples and tokens, by the default rule.
+    pub axes: AxesUse,
+    /// A `[[model]]` for a manifest, with a size for each open axis and legal values for each input.
+    pub block: String,
+    /// The batch of a manifest: 1, or the size that the model has.
+    pub batch: u64,
+    /// The cost of a pass over this batch, at the sizes of the `[[model]]`.
+    pub cost: Result<Cost, NoCost>,
+}
+
+/// The part that an axis of an input plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Meaning {
+    /// It counts the examples of a batch.
+    Batch,
+    /// It counts the tokens of a sequence.
+    Sequence,
+    /// Its size is given under `dimensions`.
+    Open,
+    /// Its size is the model's own.
+    Fixed,
+}
+
+impl Meaning {
+    /// Returns the parts of an input's axes.
+    #[must_use]
+    pub fn of(input: &Value, axes: &AxesUse) -> Vec<Self> {
+        let is_among = |places: &[AxisPlace], index: usize| {
+            places.iter().any(|place| place.input == input.name && place.axis as usize == index)
+        };
+        let meaning = |(index, axis): (usize, &Axis)| match axis {
+            _ if is_among(&axes.batch.places, index) => Self::Batch,
+            _ if is_among(&axes.sequence.places, index) => Self::Sequence,
+            Axis::Fixed(_) => Self::Fixed,
+            Axis::Open(_) => Self::Open,
+        };
+        input.axes.iter().flatten().enumerate().map(meaning).collect()
+    }
+}
+
+/// Returns which axes of a model's inputs count examples and tokens, by the default rule.
+fn axes_of(facts: &Facts) -> AxesUse {
+    let axis = |axis: &Axis| match axis {
+        Axis::Fixed(size) => PortAxis::Fixed(*size),
+        Axis::Open(name) => PortAxis::Dynamic(name.clone()),
+    };
+    let port = |value: &Value| Port {
+        name: value.name.clone(),
+        axes: value.axes.as_ref().map(|axes| axes.iter().map(axis).collect()),
+    };
+    let ports = |values: &[Value]| values.iter().map(port).collect();
+    let signature = Signature { inputs: ports(&facts.inputs), outputs: ports(&facts.outputs) };
+    let (choice, dimensions) = (AxesChoice::default(), BTreeMap::new());
+    let sizes = Sizes { choice: &choice, dimensions: &dimensions };
+    let meaning = host_model::Meaning::new(&signature, sizes);
+    meaning.map(|meaning| meaning.axes().clone()).unwrap_or_default()
+}
+
+/// An answer of an engine to a model.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct EngineAnswer {
+    /// The backend.
+    pub backend: String,
+    /// Its device.
+    pub device: String,
+    /// Why it does not run the model, if it does not.
+    pub refusal: Option<String>,
+}
+
+/// Reads a model: a file, or an architecture by name. Weights are neither read nor made.
+///
+/// # Errors
+///
+/// If there is no such model, or a file is not an ONNX model.
+pub fn inspect(word: &Path) -> Result<Inspection> {
+    let architecture = word.to_str().map(str::parse::<Architecture>);
+    let (mut length, mut parameters) = (LENGTH, None);
+    let (source, file, bytes) = match architecture {
+        Some(Ok(architecture)) => {
+            let model = architecture.model(Element::Fp32, 0);
+            length = length.min(model.longest_sequence().unwrap_or(LENGTH));
+            parameters = Some(model.parameters());
+            let file = Model::of_bytes(model.file()).expect("a model is written as ONNX");
+            (Source::Architecture(architecture.to_string()), file, model.bytes())
+        }
+        Some(Err(error @ ArchitectureError::Unknown { .. })) => of_file(word, &error)?,
+        Some(Err(error)) => return Err(Error::Architecture(error)),
+        None => return Err(Error::FolderName { path: word.to_owned() }),
+    };
+    let (Source::Path(model) | Source::Architecture(model)) = source.clone();
+    let name = match &source {
+        Source::Path(_) => word.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        Source::Architecture(name) => name.clone(),
+    };
+    let facts = file.facts.clone();
+    let axes = axes_of(&facts);
+    let block = Block { model: [Entry::new(&name, source, &facts, &axes)] };
+    let block = toml::to_string(&block).expect("texts and numbers are TOML");
+    let batch = fixed_batch(&axes).unwrap_or(1);
+    let shapes = facts.inputs.iter().filter_map(|input| {
+        let open = input.axes.as_deref()?;
+        let sizes = open.iter().zip(Meaning::of(input, &axes)).map(|(axis, meaning)| {
+            match (axis, meaning) {
+                (Axis::Fixed(size), _) => *size,
+                (Axis::Open(_), Meaning::Batch) => batch,
+                (Axis::Open(_), Meaning::Sequence) => length,
+                (Axis::Open(name), _) => usual_size(name),
+            }
+        });
+        Some((input.name.clone(), sizes.collect()))
+    });
+    let cost = file.cost(&shapes.collect());
+    let parameters = parameters.unwrap_or_else(|| facts.parameters());
+    Ok(Inspection { model, bytes, parameters, facts, axes, block, batch, cost })
+}
+
+fn of_file(word: &Path, error: &ArchitectureError) -> Result<(Source, Model, u64)> {
+    let source = quick::file(word, error)?;
+    let file = Model::read(word)?;
+    let facts = &file.facts;
+    let size = word.metadata().map_err(|error| Error::io("read", word, error))?.len();
+    let of_weights = facts.files.iter().filter_map(|file| file.found);
+    let bytes = size + of_weights.sum::<u64>();
+    Ok((source, file, bytes))
+}
+
+/// Returns the size of the axis that counts examples, if the model fixes it.
+fn fixed_batch(axes: &AxesUse) -> Option<u64> {
+    axes.batch.places.iter().find_map(|place| match place.size {
+        PortAxis::Fixed(size) => Some(size),
+        PortAxis::Dynamic(_) => None,
+    })
+}
+
+/// Runs a query of a model on every installed backend, which loads its weights. Nothing is kept.
+///
+/// # Errors
+///
+/// If no backend is installed, or the model cannot be planned.
+pub fn ask_engines(
+    word: &Path,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<Vec<EngineAnswer>> {
+    let Inspection { block, batch, .. } = inspect(word)?;
+    let folder = tempfile::tempdir();
+    let folder = folder.map_err(|error| Error::io("create", &std::env::temp_dir(), error))?;
+    let text = format!(
+        "schema = 1\n[experiment]\nname = \"inspect\"\n{block}\n[[backend]]\nid = \"{}\"\n\
+         [matrix]\nbatch = {batch}\n[measure]\nwarm-up = 1\nduration = \"1ms\"\nminimum-queries = 1\n\
+         [[metric]]\nplugin = \"latency\"\n[[report]]\nplugin = \"markdown\"\n",
+        host_manifest::Experiment::ALL_BACKENDS
+    );
+    let path = folder.path().join("inspect.toml");
+    let draft = crate::draft::Draft::parse(path.clone(), &path, text);
+    let settings = Settings { results: Some(folder.path().to_owned()), ..settings.clone() };
+    let ran = run(draft, &RunOptions::default(), &settings, observer)?;
+    let cases = RunResults::read(&ran.folder)?.cases;
+    let answer = |case: crate::CaseResults| {
+        let refusal = case.record.reason().map(|(_, reason)| reason);
+        let key = case.record.key;
+        EngineAnswer { backend: key.backend, device: key.device, refusal }
+    };
+    Ok(cases.into_iter().map(answer).collect())
+}
+
+#[derive(Serialize)]
+struct Block {
+    model: [Entry; 1],
+}
+
+#[derive(Serialize)]
+struct Entry {
+    id: String,
+    #[serde(flatten)]
+    source: Source,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    inputs: BTreeMap<String, Drawn>,
+}
+
+/// How an input is drawn.
+#[derive(Default, Serialize)]
+struct Drawn {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high: Option<u64>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    dimensions: BTreeMap<String, u64>,
+}
+
+/// Sizes of open axes by what their names contain; others have [`OTHER`].
+const SIZES: [(&str, u64); 4] = [("seq", LENGTH), ("height", 224), ("width", 224), ("channel", 3)];
+const OTHER: u64 = 16;
+const LENGTH: u64 = 128;
+
+fn usual_size(name: &str) -> u64 {
+    let name = name.to_lowercase();
+    SIZES.iter().find(|(part, _)| name.contains(part)).map_or(OTHER, |(_, size)| *size)
+}
+
+impl Entry {
+    fn new(name: &str, source: Source, facts: &Facts, axes: &AxesUse) -> Self {
+        // The inputs of an architecture are known.
+        let is_file = matches!(source, Source::Path(_));
+        let inputs = facts.inputs.iter().filter(|_| is_file).filter_map(|input| {
+            let drawn = Drawn::of(input, facts, axes);
+            let is_usual =
+                drawn.low.is_none() && drawn.high.is_none() && drawn.dimensions.is_empty();
+            (!is_usual).then(|| (input.name.clone(), drawn))
+        });
+        Self { id: quick::free_id(name, &[]), inputs: inputs.collect(), source }
+    }
+}
+
+impl Drawn {
+    fn of(input: &Value, facts: &Facts, meaning: &AxesUse) -> Self {
+        let is_whole = input.element.as_deref().is_some_and(|element| element.contains("int"));
+        let is_mask = input.name.to_lowercase().contains("mask");
+        let (low, high) = match facts.tables.get(&input.name) {
+            Some(rows) => (Some(0), Some(rows.saturating_sub(1))),
+            None if is_mask && is_whole => (Some(1), Some(1)),
+            None => (None, None),
+        };
+        let axes = input.axes.as_deref().unwrap_or_default();
+        let open = axes.iter().enumerate().zip(Meaning::of(input, meaning)).filter_map(
+            |((index, axis), it)| {
+                let Axis::Open(name) = axis else { return None };
+                if it == Meaning::Batch {
+                    return None;
+                }
+                let size = usual_size(name);
+                let key = if name.is_empty() { index.to_string() } else { name.clone() };
+                Some((key, size))
+            },
+        );
+        Self { low, high, dimensions: open.collect() }
+    }
+}
+
+/// Returns a manifest for a model that runs as it is, from the template. It is written beside `folder`, so a
+/// model there is named without the folder.
+///
+/// # Errors
+///
+/// As [`inspect`].
+pub fn manifest_for(word: &Path, folder: &Path) -> Result<String> {
+    let Inspection { block, batch, facts, axes, .. } = inspect(word)?;
+    // Those of an architecture are written when they are needed.
+    if word.to_str().is_none_or(|word| word.parse::<Architecture>().is_err()) {
+        quick::check_weights(word, &facts)?;
+    }
+    let absolute = |path: &Path| -> Result<PathBuf> {
+        let path = std::path::absolute(path);
+        path.map_err(|error| Error::io("find", word, error))
+    };
+    let (model, folder) = (absolute(word)?, absolute(folder)?);
+    let block = match (model.parent(), model.file_name()) {
+        (Some(parent), Some(name)) if parent == folder => {
+            let text = |path: &Path| toml::Value::from(path.to_string_lossy().as_ref()).to_string();
+            block.replace(&text(&model), &text(Path::new(name)))
+        }
+        _ => block,
+    };
+    let template = host_manifest::TEMPLATE;
+    let start = template.find("\n[[model]]\n").expect("the template has a model") + 1;
+    let end = template[start..].find("\n\n").expect("a gap follows it") + start;
+    let manifest = format!("{}{}{}", &template[..start], block.trim_end(), &template[end..]);
+    let is_fixed = fixed_batch(&axes).is_some();
+    Ok(match is_fixed {
+        true => manifest.replacen("\nbatch = [1, 8]", &format!("\nbatch = [{batch}]"), 1),
+        false => manifest,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digits() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/data/digits.onnx")
+    }
+
+    #[test]
+    fn axes_have_the_parts_that_runs_give_them() {
+        use Meaning::{Batch, Fixed, Open, Sequence};
+        let open = |name: &str| Axis::Open(name.into());
+        let of = |axes: &[Axis]| {
+            let mut facts = Facts::read(&digits()).expect("a model");
+            let (name, element) = ("x".to_owned(), Some("fp32".to_owned()));
+            let input = Value { name, element, axes: Some(axes.to_vec()) };
+            facts.inputs = vec![input.clone()];
+            Meaning::of(&input, &axes_of(&facts))
+        };
+        assert_eq!(of(&[open("batch"), open("seq_len"), Axis::Fixed(8)]), [Batch, Sequence, Fixed]);
+        assert_eq!(of(&[Axis::Fixed(2), open("batch"), open("")]), [Fixed, Batch, Open]);
+        assert_eq!(of(&[open("height"), open("width")]), [Open, Open]);
+    }
+
+    #[test]
+    fn a_block_can_be_pasted_and_says_what_the_graph_tells() {
+        let open = |name: &str| Axis::Open(name.into());
+        let value = |name: &str, element: &str, axes: Vec<Axis>| Value {
+            name: name.into(),
+            element: Some(element.into()),
+            axes: Some(axes),
+        };
+        let mut facts = Facts::read(&digits()).expect("a model");
+        facts.inputs = vec![
+            value("ids", "int64", vec![open("batch"), open("sequence")]),
+            value("attention_mask", "int64", vec![open("batch"), open("sequence")]),
+            value("x", "fp32", vec![open("batch"), open(""), Axis::Fixed(2)]),
+            value("plain", "fp32", vec![open("batch"), Axis::Fixed(2)]),
+        ];
+        facts.tables = [("ids".to_owned(), 30522)].into();
+        let entry = Entry::new("my model", Source::Path("m.onnx".into()), &facts, &axes_of(&facts));
+        let block = toml::to_string(&Block { model: [entry] }).expect("TOML");
+        insta::assert_snapshot!(block, @r#"
+        [[model]]
+        id = "my-model"
+        path = "m.onnx"
+
+        [model.inputs.attention_mask]
+        low = 1
+        high = 1
+
+        [model.inputs.attention_mask.dimensions]
+        sequence = 128
+
+        [model.inputs.ids]
+        low = 0
+        high = 30521
+
+        [model.inputs.ids.dimensions]
+        sequence = 128
+
+        [model.inputs.x.dimensions]
+        1 = 16
+        "#);
+        let text =
+            format!("schema = 1\n[experiment]\nname = \"e\"\n{block}\n[[backend]]\nid = \"cpu\"\n");
+        let experiment = host_manifest::parse(&text).expect("it is right");
+        assert_eq!(experiment.models[0].id, "my-model");
+    }
+
+    #[test]
+    fn a_manifest_for_a_model_is_right_and_names_it_from_where_it_lies() {
+        let beside = digits().canonicalize().expect("it is there");
+        let folder = beside.parent().expect("a folder");
+        let text = manifest_for(&beside, folder).expect("a manifest");
+        let experiment = host_manifest::parse(&text).expect("it is right");
+        assert_eq!(experiment.models[0].id, "digits");
+        let paths: Vec<_> = experiment.models[0].path.values().collect();
+        assert_eq!(paths, [Path::new("digits.onnx")]);
+        assert_eq!(experiment.matrix.batch, [1, 8]);
+        let text = manifest_for(&beside, Path::new("/")).expect("a manifest");
+        let experiment = host_manifest::parse(&text).expect("it is right");
+        let paths: Vec<_> = experiment.models[0].path.values().collect();
+        assert_eq!(paths, [&beside]);
+        let text = manifest_for(Path::new("gpt2:layers=2"), folder).expect("a manifest");
+        let experiment = host_manifest::parse(&text).expect("it is right");
+        assert_eq!(experiment.models[0].architecture.as_deref(), Some("gpt2:layers=2"));
+    }
+
+    #[test]
+    fn an_architecture_is_inspected_without_its_weights() {
+        let inspection = inspect(Path::new("llama_1b")).expect("it is known");
+        assert_eq!(inspection.facts.tables["input_ids"], 32000);
+        assert_eq!(inspection.parameters, 1_100_048_384);
+        assert!(inspection.bytes > 4_400_000_000, "{}", inspection.bytes);
+        let cost = inspection.cost.expect("its shapes are known");
+        assert!(cost.operations > 2 * 128 * 1_000_000_000, "{cost:?}");
+        assert_eq!(inspection.block, "[[model]]\nid = \"llama_1b\"\narchitecture = \"llama_1b\"\n");
+        assert_eq!(inspection.facts.metadata["tare.architecture"], "llama_1b");
+    }
+}
