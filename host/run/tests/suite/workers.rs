@@ -398,6 +398,26 @@ fn outputs_that_go_wrong_while_a_case_is_timed_fail_it() {
     }
 }
 
+/// Outputs of 16 MiB: to compare two batches of them takes over a hundred, none of which is the case's.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_comparison_of_outputs_is_not_in_the_peak_of_memory() {
+    const MEBIBYTE: u64 = 1 << 20;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let peak = |mut case: CaseSpec| {
+        case.key.batch = 4 << 20;
+        case.measure.minimum_queries = 2;
+        let (_, memory) = run(&keeping(&folder), vec![case]);
+        match &memory.records[0].outcome {
+            Outcome::Finished(report) => report.peak_memory_bytes.expect("Linux tells"),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (alone, compared) = (peak(fault(&[])), peak(checked(&[])));
+    assert!(compared < alone + 64 * MEBIBYTE, "{compared} instead of {alone}");
+}
+
 #[test]
 fn a_wrong_first_run_fails_even_if_all_later_runs_are_right() {
     let folder = tempfile::tempdir().expect("a folder");
