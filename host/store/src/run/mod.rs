@@ -6,6 +6,7 @@ mod device_states;
 mod durable;
 mod flaws;
 mod folder;
+mod guarded;
 mod header;
 mod journal;
 mod layout;

@@ -41,6 +41,7 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
 
 use super::durable::{make_folder, partial, settle};
+use super::guarded::guarded;
 use crate::error::StoreError;
 
 /// Number of queries that are buffered before encoding: 32 MiB.
@@ -387,8 +388,12 @@ impl SampleReader {
     /// As [`SampleReader::open`], for an open file.
     pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
         let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
-        let file = SerializedFileReader::new(file).map_err(StoreError::parquet(path))?;
-        check_places(file.metadata(), bytes).map_err(StoreError::parquet(path))?;
+        let open = || {
+            let file = SerializedFileReader::new(file)?;
+            check_places(file.metadata(), bytes)?;
+            Ok(file)
+        };
+        let file = guarded(open).map_err(StoreError::parquet(path))?;
         let (mut measured, mut warm_up, mut rows) = (Vec::new(), Vec::new(), 0);
         for (index, group) in file.metadata().row_groups().iter().enumerate() {
             let phase = group_phase(group).ok_or_else(|| {
@@ -414,7 +419,8 @@ impl SampleReader {
 
     /// Returns a column of the measured queries, in order.
     pub(crate) fn read(&self, column: SampleColumn) -> Result<Vec<u64>, StoreError> {
-        self.read_groups(column, &self.measured).map_err(StoreError::parquet(&self.path))
+        guarded(|| self.read_groups(column, &self.measured))
+            .map_err(StoreError::parquet(&self.path))
     }
 
     /// Returns whether every measured query has this column.
@@ -448,12 +454,12 @@ impl SampleReader {
             }
             Ok(marks)
         };
-        read().map(Some).map_err(StoreError::parquet(&self.path))
+        guarded(read).map(Some).map_err(StoreError::parquet(&self.path))
     }
 
     /// Returns a column of the warm-up's queries, in order.
     pub(crate) fn read_warm_up(&self, column: SampleColumn) -> Result<Vec<u64>, StoreError> {
-        self.read_groups(column, &self.warm_up).map_err(StoreError::parquet(&self.path))
+        guarded(|| self.read_groups(column, &self.warm_up)).map_err(StoreError::parquet(&self.path))
     }
 
     fn read_groups(
