@@ -101,4 +101,15 @@ pub(crate) fn onnx(data: &[u8]) {
             let _ = model.dtype_of_input(&input.name);
         }
     }
+    // As `host inspect` reads it.
+    if let Ok(model) = host_onnx::Model::read(&path) {
+        let size = |axis: &host_onnx::Axis| match axis {
+            host_onnx::Axis::Fixed(size) => *size,
+            host_onnx::Axis::Open(_) => 2,
+        };
+        let shapes = model.facts.inputs.iter().filter_map(|input| {
+            Some((input.name.clone(), input.axes.as_ref()?.iter().map(size).collect()))
+        });
+        let _ = model.cost(&shapes.collect());
+    }
 }

@@ -94,6 +94,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "fuzz",
         &[
             "host-manifest",
+            "host-onnx",
             "host-record",
             "host-registry",
             "host-runtime",
