@@ -17,7 +17,7 @@ use crate::shell::{At, Failed, cargo, command, root, say};
 const SECONDS: &str = "60";
 
 /// Limits of one input: seconds, megabytes of memory, bytes.
-const LIMITS: &[&str] = &["-timeout=20", "-rss_limit_mb=1024", "-max_len=65536"];
+const LIMITS: &[&str] = &["-timeout=60", "-rss_limit_mb=1024", "-max_len=65536"];
 
 /// Fuzzes the named targets, or all.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<(), Failed> {

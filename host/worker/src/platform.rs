@@ -160,8 +160,10 @@ impl Stamp {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
+    #![cfg(target_os = "linux")]
+
     use std::io::Write as _;
 
     use super::*;

@@ -13,7 +13,7 @@ fn what_is_set_in_another_way_is_refused_with_that_way() {
         ("provider.trt_fp16_enable", "`precision` of the matrix"),
         ("provider.trt_bf16_enable", "`precision` of the matrix"),
         ("provider.trt_int8_enable", "`precision` of the matrix"),
-        ("provider.user_compute_stream", "the backend, which computes on a stream of its own"),
+        ("provider.user_compute_stream", "the backend, which computes on streams of its own"),
     ];
     taken::are_refused(backend_cuda::tare_backend_v1, "cuda:0", &own);
 }
