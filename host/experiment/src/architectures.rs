@@ -212,7 +212,12 @@ fn inputs(
         (input.name.clone(), SyntheticInput { dimensions, low: Some(low), high: Some(high) })
     };
     let mut all: BTreeMap<_, _> = model.inputs().iter().map(drawn).collect();
-    all.extend(given.clone());
+    for (name, own) in given {
+        let drawn = all.entry(name.clone()).or_insert_with(|| own.clone());
+        drawn.low = own.low.or(drawn.low);
+        drawn.high = own.high.or(drawn.high);
+        drawn.dimensions.extend(own.dimensions.clone());
+    }
     InputSource::Synthetic(all)
 }
 

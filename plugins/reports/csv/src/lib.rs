@@ -152,14 +152,14 @@ mod tests {
     fn values_are_rows() {
         let text = rendered(&SINGLE).replace("\r\n", "\n");
         insta::assert_snapshot!(text, @r#"
-    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_accepted,search_rejected
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,,,,,,,,,,,
-    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,,,,,,,,,,,
+    run_id,case_id,model,backend,device,precision,batch,sequence_length,mode,scenario,rate,clients,outcome,valid,metric,value,unit,direction,interval_low,interval_high,gap_kind,gap_reason,asked_rate,offered_rate,achieved_rate,queries_per_run,unserved,lateness_p50_ns,lateness_p99_ns,lateness_max_ns,search_end,search_accepted,search_rejected
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p50,115996,ns,lower,113234,118712,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p90,130436,ns,lower,127471,135002,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99,174228,ns,lower,174228,183282,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,latency.p99.9,240049,ns,lower,240049,260390,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,throughput.samples,8620.986930583815,1/s,higher,,,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,memory.peak,38210000,B,lower,,,,,,,,,,,,,,,
+    20260728T101500Z-5eed,5eed000000000000,digits,cpu,cpu:0,fp32,1,,inference,single-stream,,,finished,true,accuracy.top1,0.9766,1,higher,0.9723,0.9805,,,,,,,,,,,,,
     "#);
     }
 
@@ -173,12 +173,12 @@ mod tests {
         let mut lines = text.lines();
         let header = lines.next().expect("a header");
         assert!(header.ends_with(
-            ",asked_rate,offered_rate,achieved_rate,unserved,lateness_p50_ns,lateness_p99_ns,\
+            ",asked_rate,offered_rate,achieved_rate,queries_per_run,unserved,lateness_p50_ns,lateness_p99_ns,\
              lateness_max_ns,search_end,search_accepted,search_rejected"
         ));
         assert_eq!(lines.clone().count(), 7);
         assert!(
-            lines.all(|line| line.ends_with(",397.5,401.5,399.25,0,120,5300,41000,found,400,410"))
+            lines.all(|line| line.ends_with(",397.5,401.5,399.25,1,0,120,5300,41000,found,400,410"))
         );
     }
 
