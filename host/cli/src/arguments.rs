@@ -562,7 +562,7 @@ then every metric that both runs have. A verdict needs several processes in both
 5` under [measure]), because processes differ by more than the queries of one. They are compared by
 Welch's test on logarithms. The change is the ratio of geometric means over processes, with its 95 %
 interval. If no difference is found, the column \"could be seen\" has the change that would have been
-found in 80 % of such comparisons. Smaller ones may be there.
+found in 80 % of such comparisons, if it was the only one. Smaller ones may be there.
 
 Of many comparisons some find something by chance. So a change counts if its false-discovery rate is
 at most 5 %: so many of all findings are expected to be false. Main figures are corrected over all

@@ -39,7 +39,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// Greatest expected part of false findings among all.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// Part of all comparisons in which [`Ratio::detectable`] would be found.
+/// Part of all comparisons in which a change of [`MetricChange::detectable`] would be found.
 pub const POWER: f64 = 0.8;
 
 /// The main figure of a case: the median latency.
@@ -94,8 +94,10 @@ fn settle(mut changes: Vec<&mut MetricChange>) {
         .collect();
     let probabilities: Vec<f64> =
         tested.iter().filter_map(|one| one.ratio.map(|ratio| ratio.probability)).collect();
+    let comparisons = tested.len();
     for (one, rate) in tested.iter_mut().zip(false_discovery_rates(&probabilities)) {
         one.false_discovery_rate = Some(rate);
+        one.detectable = one.ratio.map(|ratio| ratio.detectable(POWER, comparisons));
         let is_larger = one.ratio.is_some_and(|ratio| ratio.value > 1.0);
         if rate <= FALSE_DISCOVERIES {
             one.change = if is_larger { Change::Larger } else { Change::Smaller };
@@ -329,6 +331,8 @@ pub struct MetricChange {
     pub ratio: Option<Ratio>,
     /// Smallest expected part of false findings at which this one would be among the findings.
     pub false_discovery_rate: Option<f64>,
+    /// The smallest ratio above 1 that would have been found in 80 % of such comparisons, as the only change among them.
+    pub detectable: Option<f64>,
     /// The change.
     pub change: Change,
 }
@@ -363,6 +367,7 @@ impl MetricChange {
             after,
             ratio,
             false_discovery_rate: None,
+            detectable: None,
             change: Change::CannotTell(doubt),
         }
     }
@@ -580,7 +585,8 @@ mod tests {
         let ratio = found.main.ratio.expect("a ratio");
         assert!((ratio.value - 1.2).abs() < 0.001, "{ratio:?}");
         assert!(ratio.low > 1.05 && ratio.high < 1.36, "{ratio:?}");
-        assert!((1.15..1.2).contains(&ratio.detectable(POWER)), "{}", ratio.detectable(POWER));
+        let detectable = found.main.detectable.expect("it was tested");
+        assert!((1.15..1.2).contains(&detectable), "{detectable}");
     }
 
     #[test]
@@ -592,7 +598,7 @@ mod tests {
         assert!((ratio.low * mirrored.high - 1.0).abs() < 1e-12);
         assert_eq!(ratio.probability, mirrored.probability);
         assert_eq!(there.false_discovery_rate, back.false_discovery_rate);
-        assert_eq!(ratio.detectable(POWER), mirrored.detectable(POWER));
+        assert_eq!(there.detectable, back.detectable);
         assert_eq!((there.change, back.change), (Change::Larger, Change::Smaller));
     }
 

@@ -83,10 +83,14 @@ impl<'a> Meaning<'a> {
             if self.axes.batch.places.is_empty() {
                 return Err(NotMeasured::NoBatchAxis);
             }
-            // No axis says that it counts examples. The first one of the first output does if it has as many.
-            counted.extend(
-                known.clone().next().and_then(|(port, shape)| Some((port, *shape.first()?))),
-            );
+            // No axis says that it counts examples. The first one of the first output does if its size is open and it
+            // has as many.
+            let is_open = |port: &Port| {
+                let first = port.axes.as_ref().map(|axes| axes.first());
+                first.is_none_or(|axis| matches!(axis, Some(PortAxis::Dynamic(_))))
+            };
+            let first = known.clone().next().filter(|(port, _)| is_open(port));
+            counted.extend(first.and_then(|(port, shape)| Some((port, *shape.first()?))));
         }
         let wrong = counted.iter().find(|(_, size)| u64::try_from(*size) != Ok(batch));
         match (wrong, counted.is_empty()) {

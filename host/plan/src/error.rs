@@ -30,11 +30,12 @@ pub enum PlanError {
         /// The reason.
         obstacle: Box<AxisObstacle>,
     },
-    /// An input says how often a loop runs, and nobody has said how often.
+    /// An input steers the model, and the manifest does not give it.
     #[error(
-        "the model `{model}`: `{input}` is how often a loop runs, which the model does not tell"
+        "the model `{model}`: `{input}` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no \
+         usual value"
     )]
-    TripCount {
+    Steers {
         /// The model's id.
         model: String,
         /// The input.
@@ -59,7 +60,7 @@ impl PlanError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Axes { obstacle, .. } => obstacle.hint(),
-            Self::TripCount { input, .. } => Some(format!(
+            Self::Steers { input, .. } => Some(format!(
                 "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
             )),
             _ => None,

@@ -98,9 +98,9 @@ impl Obstacles {
 
 fn check_trip_counts(model: &Model, file: &FileId, facts: &Facts) -> Result<(), PlanError> {
     let values = drawn_values(model, file, facts);
-    let input = values.into_iter().find(|(_, values)| *values == LegalValues::TripCount);
+    let input = values.into_iter().find(|(_, values)| *values == LegalValues::Steers);
     match input {
-        Some((input, _)) => Err(PlanError::TripCount { model: model.id.clone(), input }),
+        Some((input, _)) => Err(PlanError::Steers { model: model.id.clone(), input }),
         None => Ok(()),
     }
 }

@@ -39,8 +39,8 @@ pub enum LegalValues {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         entries: Option<u64>,
     },
-    /// How often a loop runs, which nobody can guess.
-    TripCount,
+    /// It steers the model: how often a loop runs, which branch is taken, or a size. That cannot be guessed.
+    Steers,
 }
 
 /// Inputs and outputs of a model, each in its own order.

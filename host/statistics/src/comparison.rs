@@ -25,16 +25,18 @@ pub struct Ratio {
 
 impl Ratio {
     /// Returns the smallest ratio above 1 that the same number of values with the same spread would have told from
-    /// 1 in a part `power` of all comparisons: exp((*t*₁ + *t*₂) · *error*), with *t*₁ for the confidence and *t*₂
-    /// for the power (H. S. Bloom, "Minimum Detectable Effects", *Evaluation Review* 19(5), 1995, on logarithms).
+    /// 1 in a part `power` of all runs, if it was the only change among this many `comparisons`: exp((*t*₁ + *t*₂) ·
+    /// *error*), with *t*₁ for the level divided by their number, as a lone finding needs it, and *t*₂ for the power
+    /// (H. S. Bloom, "Minimum Detectable Effects", *Evaluation Review* 19(5), 1995, on logarithms).
     ///
     /// # Panics
     ///
     /// If `power` is not strictly between 0 and 1.
     #[must_use]
-    pub fn detectable(&self, power: f64) -> f64 {
+    pub fn detectable(&self, power: f64, comparisons: usize) -> f64 {
         assert!(power > 0.0 && power < 1.0, "a power lies between 0 and 1");
-        let told = student_quantile(0.5 + self.confidence / 2.0, self.degrees);
+        let level = (1.0 - self.confidence) / comparisons.max(1) as f64;
+        let told = student_quantile(1.0 - level / 2.0, self.degrees);
         ((told + student_quantile(power, self.degrees)) * self.error).exp()
     }
 
@@ -227,7 +229,7 @@ mod tests {
         close(mirrored.low, found.mirrored().low);
         close(mirrored.high, found.mirrored().high);
         assert_eq!(mirrored.probability, found.probability);
-        assert_eq!(mirrored.detectable(0.8), found.detectable(0.8));
+        assert_eq!(mirrored.detectable(0.8, 1), found.detectable(0.8, 1));
     }
 
     const RATIO: [f64; 5] = [

@@ -275,15 +275,16 @@ fn origin(name: &str, dtype: Option<DataType>, case: &CaseSpec) -> Result<InputO
         }
         Some(LegalValues::Ones) => InputOrigin::Ones,
         Some(LegalValues::Positions { .. }) => InputOrigin::Positions,
-        Some(LegalValues::TripCount) => return Err(input(trip_count(name))),
+        Some(LegalValues::Steers) => return Err(input(steers(name))),
         None => InputOrigin::Default,
     })
 }
 
-/// Writes that a trip count is wanted.
-fn trip_count(name: &str) -> String {
+/// Writes that a value is wanted.
+fn steers(name: &str) -> String {
     format!(
-        "`{name}` is how often a loop runs, which the model does not tell; give it a range in the \
+        "`{name}` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value; \
+         give it a range in the \
          `[[model]]`, such as `inputs.\"{name}\" = {{ low = 10, high = 10 }}`"
     )
 }
@@ -636,9 +637,9 @@ mod tests {
             ("ids".to_owned(), index),
             ("mask".to_owned(), LegalValues::Ones),
             ("position_ids".to_owned(), LegalValues::Positions { entries: None }),
-            ("rounds".to_owned(), LegalValues::TripCount),
+            ("rounds".to_owned(), LegalValues::Steers),
         ]);
-        insta::assert_snapshot!(refusal(&case, &model), @r#"input: `rounds` is how often a loop runs, which the model does not tell; give it a range in the `[[model]]`, such as `inputs."rounds" = { low = 10, high = 10 }`"#);
+        insta::assert_snapshot!(refusal(&case, &model), @r#"input: `rounds` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value; give it a range in the `[[model]]`, such as `inputs."rounds" = { low = 10, high = 10 }`"#);
         let range = SyntheticInput { dimensions: BTreeMap::new(), low: Some(3.0), high: Some(3.0) };
         case.0.inputs = drawn(2, &[("rounds", range)]).0.inputs;
         let mut examples = examples_of(&case, &model).expect("they can be drawn");

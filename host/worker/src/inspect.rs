@@ -44,7 +44,7 @@ fn legal(values: onnx_file::LegalValues) -> LegalValues {
         }
         onnx_file::LegalValues::Ones => LegalValues::Ones,
         onnx_file::LegalValues::Positions { entries } => LegalValues::Positions { entries },
-        onnx_file::LegalValues::TripCount => LegalValues::TripCount,
+        onnx_file::LegalValues::Steers => LegalValues::Steers,
     }
 }
 

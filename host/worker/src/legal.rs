@@ -13,7 +13,7 @@ pub(crate) fn check(legal: &LegalValues, dtype: DataType, bytes: &[u8]) -> Resul
     let (entries, operator) = match legal {
         LegalValues::Index { entries, operator } => (*entries, operator.as_str()),
         LegalValues::Positions { entries: Some(entries) } => (*entries, "Gather"),
-        LegalValues::Positions { entries: None } | LegalValues::Ones | LegalValues::TripCount => {
+        LegalValues::Positions { entries: None } | LegalValues::Ones | LegalValues::Steers => {
             return Ok(());
         }
     };

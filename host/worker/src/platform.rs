@@ -162,14 +162,13 @@ impl Stamp {
 
 #[cfg(test)]
 mod tests {
-    #![cfg(target_os = "linux")]
-
-    use std::io::Write as _;
-
-    use super::*;
-
     #[test]
+    #[cfg(target_os = "linux")]
     fn dropped_pages_are_no_longer_in_memory() {
+        use std::io::Write as _;
+
+        use super::{cached_part, drop_pages};
+
         // Not in a folder that lies in memory, where pages cannot be dropped.
         let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
         file.write_all(&vec![1; 4 << 20]).expect("there is room");

@@ -140,8 +140,7 @@ fn change_shown(of: &MetricChange) -> String {
 
 /// Formats the smallest change that could have been found.
 fn detectable_shown(of: &MetricChange) -> String {
-    let detectable = of.ratio.map(|ratio| ratio.detectable(POWER));
-    detectable.map_or_else(|| "—".to_owned(), |ratio| format!("{:+.1} %", 100.0 * (ratio - 1.0)))
+    of.detectable.map_or_else(|| "—".to_owned(), |ratio| format!("{:+.1} %", 100.0 * (ratio - 1.0)))
 }
 
 fn document_of_figure(of: &MetricChange, figure: &Figure) -> Value {
@@ -171,7 +170,7 @@ fn document_of_change(of: &MetricChange) -> Value {
         "change": of.part(),
         "ratio": of.ratio.map(|ratio| ratio.value),
         "ratio-interval": of.ratio.map(|ratio| (ratio.low, ratio.high)),
-        "detectable-ratio": of.ratio.map(|ratio| ratio.detectable(POWER)),
+        "detectable-ratio": of.detectable,
         "probability": of.ratio.map(|ratio| ratio.probability),
         "false-discovery-rate": of.false_discovery_rate,
         "verdict": of.verdict(),
@@ -304,7 +303,7 @@ fn rows(cases: &[Compared]) -> Table {
             real(main.ratio.map(|ratio| ratio.value)),
             real(main.ratio.map(|ratio| ratio.low)),
             real(main.ratio.map(|ratio| ratio.high)),
-            real(main.ratio.map(|ratio| ratio.detectable(POWER))),
+            real(main.detectable),
             real(main.ratio.map(|ratio| ratio.probability)),
             real(main.false_discovery_rate),
         ]);
@@ -404,6 +403,7 @@ mod tests {
                 after: figure(values[1]),
                 ratio: None,
                 false_discovery_rate: None,
+                detectable: None,
                 change,
             },
             others: Vec::new(),
@@ -487,7 +487,8 @@ mod tests {
     fn a_ratio_is_shown_with_its_interval_and_what_could_be_seen() {
         let found = ratio(&[1.0, 1.1, 1.2], &[2.0, 2.6, 2.1, 2.4], CONFIDENCE).expect("a ratio");
         let one = case(LATENCY, [1.1, 2.275], Change::Larger).main;
-        let one = MetricChange { ratio: Some(found), false_discovery_rate: Some(0.003), ..one };
+        let (ratio, detectable) = (Some(found), Some(found.detectable(POWER, 1)));
+        let one = MetricChange { ratio, detectable, false_discovery_rate: Some(0.003), ..one };
         assert_eq!(change_shown(&one), "+106.3 % (+67.9 to +153.4 %)");
         assert!(detectable_shown(&one).ends_with(" %"), "{}", detectable_shown(&one));
         let document = document_of_change(&one);

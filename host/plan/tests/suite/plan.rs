@@ -180,7 +180,7 @@ fn a_manifest_that_does_not_fit_the_model_is_an_error() {
     assert_snapshot!(open.hint().unwrap(), @"give them sizes in the `[[model]]` with `axes.sizes = { height = …, width = … }`");
     let mut rounds = with_axes(&["batch"]);
     for structure in rounds.structures.values_mut() {
-        structure.values.insert("x".into(), LegalValues::TripCount);
+        structure.values.insert("x".into(), LegalValues::Steers);
     }
     let asked = plan(ON_B, rounds).unwrap_err();
     assert_snapshot!(asked, @"the model `b`: `x` is how often a loop runs, which the model does not tell");

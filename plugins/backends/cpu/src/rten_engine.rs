@@ -94,12 +94,20 @@ impl RtenModel {
 
     pub(crate) fn info(&self) -> ModelInfo {
         let loaded = &self.loaded;
+        let declared = loaded.file.info();
+        // The engine makes up names for axes that have none.
+        let with_axes = |info: TensorInfo, declared: &[TensorInfo]| {
+            let declared = declared.iter().find(|declared| declared.name == info.name);
+            let dimensions = declared.and_then(|declared| declared.dimensions.clone());
+            TensorInfo { dimensions: dimensions.or(info.dimensions), ..info }
+        };
         let inputs = loaded.model.input_ids().iter().map(|id| {
-            let info = loaded.tensor_info(*id);
+            let info = with_axes(loaded.tensor_info(*id), &declared.inputs);
             // The types that the model declares, before the engine converts them.
             TensorInfo { dtype: loaded.file.dtype_of_input(&info.name).or(info.dtype), ..info }
         });
-        let outputs = loaded.model.output_ids().iter().map(|id| loaded.tensor_info(*id));
+        let outputs = loaded.model.output_ids().iter();
+        let outputs = outputs.map(|id| with_axes(loaded.tensor_info(*id), &declared.outputs));
         ModelInfo { inputs: inputs.collect(), outputs: outputs.collect() }
     }
 

@@ -34,9 +34,29 @@ pub enum LegalValues {
         /// Entries of the table of positions, if there is one.
         entries: Option<u64>,
     },
-    /// The number of rounds of a `Loop`.
-    TripCount,
+    /// It steers the graph: how often a `Loop` runs, which branch of an `If`, or a size.
+    Steers,
 }
+
+/// Operators of which some inputs decide what is computed, or how much, by the places of these inputs.
+const STEERED: &[(&str, &[usize])] = &[
+    ("ConstantOfShape", &[0]),
+    ("Expand", &[1]),
+    ("If", &[0]),
+    ("Loop", &[0, 1]),
+    ("OneHot", &[1]),
+    ("Pad", &[1]),
+    ("Range", &[0, 1, 2]),
+    ("Reshape", &[1]),
+    ("Resize", &[3]),
+    ("Slice", &[1, 2, 3, 4]),
+    ("Split", &[1]),
+    ("Tile", &[1]),
+    ("TopK", &[1]),
+];
+
+/// Operators whose output does not depend on the values of their input.
+const OF_SHAPES: &[&str] = &["Shape", "Size"];
 
 /// Operators that look up in a table: its place among the inputs, and that of the indices.
 const LOOKUPS: &[(&str, usize, usize)] = &[
@@ -90,8 +110,8 @@ impl OnnxFile {
         let reads = |node: &Node, at: usize| {
             node.inputs.get(at).is_some_and(|name| carried.contains(name.as_str()))
         };
-        if self.nodes.iter().any(|node| node.operator == "Loop" && reads(node, 0)) {
-            return Some(LegalValues::TripCount);
+        if self.steers(input, is_real) {
+            return Some(LegalValues::Steers);
         }
         let tables = self.nodes.iter().flat_map(|node| {
             let of_operator = LOOKUPS.iter().filter(|(operator, ..)| *operator == node.operator);
@@ -113,6 +133,34 @@ impl OnnxFile {
             }
             None => None,
         }
+    }
+
+    /// Returns whether an input decides what is computed, or how much: a whole number, a flag or a list of them, from
+    /// which such an input of an operator follows.
+    fn steers(&self, input: &str, is_real: bool) -> bool {
+        let declared = self.inputs.iter().find(|declared| declared.name == input);
+        let rank = declared.and_then(|declared| declared.dimensions.as_ref()).map(Vec::len);
+        if is_real || rank.is_some_and(|rank| rank > 1) {
+            return false;
+        }
+        let mut follow = BTreeSet::from([input]);
+        for _ in 0..DEEPEST {
+            let before = follow.len();
+            for node in &self.nodes {
+                let depends = node.inputs.iter().any(|name| follow.contains(name.as_str()));
+                if depends && !OF_SHAPES.contains(&node.operator.as_str()) {
+                    follow.extend(node.outputs.iter().map(String::as_str));
+                }
+            }
+            if follow.len() == before {
+                break;
+            }
+        }
+        self.nodes.iter().any(|node| {
+            let places = STEERED.iter().find(|(operator, _)| *operator == node.operator);
+            let steered = places.map_or(&[][..], |(_, places)| places).iter();
+            steered.filter_map(|at| node.inputs.get(*at)).any(|name| follow.contains(name.as_str()))
+        })
     }
 
     /// Returns the names of all values that are those of an input.
@@ -157,6 +205,8 @@ impl OnnxFile {
 
 #[cfg(test)]
 mod tests {
+    use plugin_api::backend::Dimension;
+
     use super::*;
     use crate::Value;
 
@@ -189,6 +239,31 @@ mod tests {
 
     fn index(entries: u64) -> LegalValues {
         LegalValues::Index { entries, operator: "Gather".into() }
+    }
+
+    #[test]
+    fn what_steers_the_graph_is_asked_for() {
+        const BOOL: u64 = 9;
+        let steers = |element, rank: usize, nodes| {
+            let mut file = file(&[("x", element)], nodes);
+            file.inputs[0].dimensions = Some(vec![Dimension::Dynamic("n".into()); rank]);
+            file.legal_values().get("x") == Some(&LegalValues::Steers)
+        };
+        let of_loop = vec![
+            node("ReduceMax", &["x"], "longest"),
+            node("Add", &["longest", "one"], "rounds"),
+            node("Loop", &["rounds", "go", "state"], "y"),
+        ];
+        assert!(steers(INT64, 1, of_loop));
+        assert!(steers(BOOL, 1, vec![node("Squeeze", &["x"], "c"), node("If", &["c"], "y")]));
+        assert!(steers(INT64, 0, vec![node("TopK", &["values", "x"], "y")]));
+        assert!(steers(INT64, 1, vec![node("Reshape", &["values", "x"], "y")]));
+        // Sizes do not depend on values, and elements are not sizes.
+        let of_shape = vec![node("Shape", &["x"], "s"), node("Reshape", &["x", "s"], "y")];
+        assert!(!steers(INT64, 1, of_shape));
+        assert!(!steers(INT64, 2, vec![node("Reshape", &["values", "x"], "y")]));
+        assert!(!steers(FLOAT, 1, vec![node("Tile", &["values", "x"], "y")]));
+        assert!(!steers(INT64, 1, vec![node("Add", &["x", "x"], "y")]));
     }
 
     #[test]
@@ -234,7 +309,7 @@ mod tests {
         let expected = [
             ("attention_mask".to_owned(), LegalValues::Ones),
             ("position_ids".to_owned(), LegalValues::Positions { entries: Some(30522) }),
-            ("rounds".to_owned(), LegalValues::TripCount),
+            ("rounds".to_owned(), LegalValues::Steers),
         ];
         assert_eq!(file(&inputs, nodes).legal_values(), expected.into());
     }

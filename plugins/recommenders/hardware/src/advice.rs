@@ -308,7 +308,9 @@ impl<'a, 'o> Group<'a, 'o> {
         let is_disturbed = |candidate: &&&Candidate<'_>| candidate.disturbances().next().is_some();
         let disturbed = comparable.iter().filter(is_disturbed).count();
         let contested = self.contested(objectives, winners, rivals);
-        let certain = sure && (disturbed == 0 || alone) && contested.is_none();
+        // Alone it is not compared with another, but with limits if there are any.
+        let is_compared = !alone || !self.limits.is_empty();
+        let certain = sure && (disturbed == 0 || !is_compared) && contested.is_none();
         let title = match (alone, tie) {
             (true, _) => self.alone(&labels[0]),
             (_, true) => {
@@ -519,7 +521,7 @@ impl<'a, 'o> Group<'a, 'o> {
                         let written =
                             |value| humanise_metric(&reading.metric, value, &reading.unit);
                         format!(
-                            "with 95 % another process has a {} between {} and {}",
+                            "another process probably has a {} between {} and {}",
                             metric_name(&reading.metric),
                             written(low),
                             written(high)
@@ -664,6 +666,12 @@ impl<'a, 'o> Group<'a, 'o> {
             })
             .collect();
         let perhaps = judged.iter().any(|it| it.verdict() == Verdict::BrokenPerhaps);
+        let is_firm = |it: &&&Candidate<'_>| {
+            let readings = it.limits.iter().filter_map(|(_, reading)| reading.as_ref().ok());
+            it.disturbances().next().is_none()
+                && readings.into_iter().all(|it| it.processes.is_some())
+        };
+        let is_certain = !perhaps && judged.iter().all(|it| is_firm(&it));
         let title = format!(
             "{}: nothing {} {}; closest: {} with {}",
             self.name,
@@ -682,7 +690,7 @@ impl<'a, 'o> Group<'a, 'o> {
             title,
             &sentences,
             rests_on,
-            &[("model", &self.name), ("certain", if perhaps { "no" } else { "yes" })],
+            &[("model", &self.name), ("certain", if is_certain { "yes" } else { "no" })],
         )
     }
 

@@ -164,10 +164,18 @@ impl Verdict {
         };
         let exact = (reading.value, reading.value);
         // Whoever sets a limit wants another process to keep it, too.
-        // A percentile whose interval cannot be known may be anything.
         let unknown = (f64::NEG_INFINITY, f64::INFINITY);
-        let or_else = if reading.is_percentile() { unknown } else { exact };
-        let (low, high) = reading.prediction.or(reading.interval).unwrap_or(or_else);
+        let (low, high) = match (&reading.processes, reading.prediction) {
+            (_, Some(prediction)) => prediction,
+            (Some(processes), None) if processes.iter().all(|value| *value == reading.value) => {
+                exact
+            }
+            // Processes differ too much to tell where another one will lie. The interval of their mean does not.
+            (Some(_), None) => unknown,
+            // A percentile whose interval cannot be known may be anything.
+            (None, None) if reading.is_percentile() => reading.interval.unwrap_or(unknown),
+            (None, None) => reading.interval.unwrap_or(exact),
+        };
         let (best, worst) = if limit.side == Side::AtMost { (low, high) } else { (high, low) };
         let keeps = |value: f64| match limit.side {
             Side::AtMost => value <= limit.bound,

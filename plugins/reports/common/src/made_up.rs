@@ -8,7 +8,12 @@ names without measuring anything. They reach no plugin: only tests and examples 
 use std::collections::BTreeMap;
 
 use host_record::{
-    AxesChoice, AxesUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape, DeviceInfo, Disturbance, Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputOrigin, InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Outcome, OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
+    AxesChoice, AxesUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape,
+    DeviceInfo, Disturbance, Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputOrigin,
+    InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Outcome,
+    OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
+    RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd,
+    StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
 use host_statistics::{prediction_interval, student_interval};
 use plugin_guest::{Cell, Recommendation, Table};

@@ -178,7 +178,8 @@ mod tests {
         ));
         assert_eq!(lines.clone().count(), 7);
         assert!(
-            lines.all(|line| line.ends_with(",397.5,401.5,399.25,1,0,120,5300,41000,found,400,410"))
+            lines
+                .all(|line| line.ends_with(",397.5,401.5,399.25,1,0,120,5300,41000,found,400,410"))
         );
     }
 

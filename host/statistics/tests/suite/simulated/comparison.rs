@@ -76,7 +76,7 @@ fn what_could_have_been_seen_is_seen_as_often_as_stated() {
             let before = processes(count, 1.0, spread, random);
             let after = processes(count, change, spread, random);
             let found = ratio(&before, &after, CONFIDENCE).expect("values that differ");
-            stated += found.detectable(0.8).ln() / ROUNDS as f64;
+            stated += found.detectable(0.8, 1).ln() / ROUNDS as f64;
             seen += u64::from(found.probability < 0.05);
         }
         let seen = seen as f64 / ROUNDS as f64;
