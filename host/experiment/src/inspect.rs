@@ -261,7 +261,8 @@ impl Drawn {
                     return None;
                 }
                 let size = usual_size(name);
-                let key = if name.is_empty() { index.to_string() } else { name.clone() };
+                let has_name = !matches!(name.as_str(), "" | "?");
+                let key = if has_name { name.clone() } else { index.to_string() };
                 Some((key, size))
             },
         );

@@ -205,7 +205,9 @@ fn is_made_up(symbol: &str) -> bool {
     };
     symbol.is_empty()
         || symbol.contains("_dynamic_axes_")
-        || ["unk__", "s", "dim_", "dim", "Any_", "DynamicDimension."].into_iter().any(numbered)
+        || ["unk__", "s", "dim_", "dim", "Any_", "DynamicDimension.", "p2o.DynamicDimension."]
+            .into_iter()
+            .any(numbered)
 }
 
 /// Returns the axes that are sequence axes unless the manifest gives them a size.

@@ -211,6 +211,12 @@ fn lie(name: &str, precision: Precision, pairs: &[Pair]) -> Option<Difference> {
         let detail = format!("output `{name}`: all values are zero, and the reference's are not");
         return Some((DifferenceKind::Zeros, detail));
     }
+    if let Some((unwritten, rows)) = unwritten_rows(pairs, least) {
+        let detail = format!(
+            "output `{name}`: {unwritten} of {rows} rows are zero, and the reference's are not"
+        );
+        return Some((DifferenceKind::Zeros, detail));
+    }
     let [first, second] = pairs else { return None };
     // By more than the steps of a precision with few of them, which can hide a small difference.
     let differ =
@@ -225,6 +231,25 @@ fn lie(name: &str, precision: Precision, pairs: &[Pair]) -> Option<Difference> {
         );
         (DifferenceKind::Stale, detail)
     })
+}
+
+/// Returns how many rows are zero although the reference's are about as large as its others, and the number of rows;
+/// `None` if there are no such rows. Measures over all rows do not see a few that were never written.
+fn unwritten_rows(pairs: &[Pair], least: f64) -> Option<(usize, usize)> {
+    let greatest = |row: &[f32]| {
+        let sizes = row.iter().map(|value| f64::from(value.abs()));
+        sizes.filter(|size| size.is_finite()).fold(0.0, f64::max)
+    };
+    let rows = pairs.iter().flat_map(Pair::rows).filter(|(reference, _)| reference.len() > 1);
+    let rows: Vec<(f64, bool)> = rows
+        .map(|(reference, found)| (greatest(reference), found.iter().all(|value| *value == 0.0)))
+        .collect();
+    let sizes: Vec<f64> = rows.iter().map(|(size, _)| *size).collect();
+    let typical = host_statistics::median(&sizes)?;
+    let is_unwritten =
+        |(size, zero): &&(f64, bool)| *zero && *size > least && 2.0 * size >= typical;
+    let unwritten = rows.iter().filter(is_unwritten).count();
+    (unwritten > 0).then_some((unwritten, rows.len()))
 }
 
 /// How an output is judged.
@@ -544,6 +569,23 @@ mod tests {
         let (kind, detail) = difference(&FIRST, &FIRST);
         assert_eq!(kind, DifferenceKind::Stale);
         insta::assert_snapshot!(detail, @"output `logits` is the same for two batches whose outputs differ in the reference: it does not follow its input (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
+    }
+
+    #[test]
+    fn a_row_that_was_never_written_is_told() {
+        let rows = |last: [f32; 2]| {
+            let row = |index: usize| [index as f32 + 40.0, -3.0];
+            let values = (0..63).flat_map(row).chain(last).collect::<Vec<_>>();
+            vec![output(&[64, 2], &values), output(&[64, 2], &values[..])]
+        };
+        let compared = |reference: [f32; 2], found: [f32; 2]| {
+            let int8 = Precision::Int8;
+            compare(&check(int8), in_precision(int8), &rows(reference), &rows(found))
+        };
+        let error = compared([90.0, -3.0], [0.0, 0.0]).expect_err("the last row is missing");
+        assert!(error.to_string().contains("2 of 128 rows are zero"), "{error}");
+        compared([90.0, -3.0], [90.0, 0.0]).expect("a value may be rounded to zero");
+        compared([0.1, -0.1], [0.0, 0.0]).expect("a small row may be rounded to zero");
     }
 
     #[test]
