@@ -83,13 +83,16 @@ impl<'a> Meaning<'a> {
             if self.axes.batch.places.is_empty() {
                 return Err(NotMeasured::NoBatchAxis);
             }
-            // No axis says that it counts examples. The first one of the first output does if its size is open and it
-            // has as many.
-            let is_open = |port: &Port| {
-                let first = port.axes.as_ref().map(|axes| axes.first());
-                first.is_none_or(|axis| matches!(axis, Some(PortAxis::Dynamic(_))))
+            // No axis says that it counts examples. The first one of the first output does if it has as many, unless
+            // that is chance: a fixed size that no input has.
+            let is_chance = |port: &Port| match port.axes.as_ref().and_then(|axes| axes.first()) {
+                Some(size @ PortAxis::Fixed(2..)) => {
+                    *size == PortAxis::Fixed(batch)
+                        && self.axes.batch.places.iter().all(|place| place.size != *size)
+                }
+                _ => false,
             };
-            let first = known.clone().next().filter(|(port, _)| is_open(port));
+            let first = known.clone().next().filter(|(port, _)| !is_chance(port));
             counted.extend(first.and_then(|(port, shape)| Some((port, *shape.first()?))));
         }
         let wrong = counted.iter().find(|(_, size)| u64::try_from(*size) != Ok(batch));

@@ -363,6 +363,8 @@ mod tests {
         let of_output = NotMeasured::BatchOfOutput { output: "y".into(), examples: 1, batch: 8 };
         assert_eq!(fixed.samples(8, &[&[1, 5]]), Err(of_output));
         assert_eq!(fixed.samples(1, &[&[1, 5]]), Ok(1));
+        let chance = Model::new(inputs, &[("y", &["8", "5"])]);
+        assert_eq!(chance.samples(8, &[&[8, 5]]), Err(NotMeasured::NoBatchOfOutputs));
         let scalar = Model::new(inputs, &[("loss", &[])]);
         assert_eq!(scalar.samples(8, &[&[]]), Err(NotMeasured::NoBatchOfOutputs));
         let output = AxisName::Output { output: "y".into(), axis: 1 };

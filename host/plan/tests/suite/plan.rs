@@ -183,7 +183,7 @@ fn a_manifest_that_does_not_fit_the_model_is_an_error() {
         structure.values.insert("x".into(), LegalValues::Steers);
     }
     let asked = plan(ON_B, rounds).unwrap_err();
-    assert_snapshot!(asked, @"the model `b`: `x` is how often a loop runs, which the model does not tell");
+    assert_snapshot!(asked, @"the model `b`: `x` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value");
     assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 10, high = 10 }`"#);
 }
 
