@@ -80,10 +80,7 @@ fn what_differs_from_the_reference_and_what_ran_elsewhere_fails_with_figures() {
     assert!(run.stdout.contains("--verbose shows by how much"), "{}", run.stdout);
     let shown = place.run(&["results", "show", "latest", "--verbose"]).expect(0).stdout;
     assert!(shown.contains("Outputs compared with fault 0.1.0 on fault:0 in fp32"), "{shown}");
-    assert!(
-        shown.contains("0.0e0") && shown.contains("1e-4 + 1e-3"),
-        "{shown}"
-    );
+    assert!(shown.contains("0.0e0") && shown.contains("1e-4 + 1e-3"), "{shown}");
     let shown = place.run(&["results", "show", "latest", "--format", "json"]).expect(0).stdout;
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
     let cases = shown["cases"].as_array().expect("cases");
