@@ -1,5 +1,4 @@
-//! What a run records of its origin: the programs that take part, which are this one and the worker, and the commit of the
-//! user's repository.
+//! The origin of a run: the programs that take part (this one and the worker) and the commit of the user's repository.
 
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};

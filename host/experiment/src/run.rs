@@ -504,7 +504,7 @@ impl StartedRun {
 }
 
 /// Returns when calls of guests are to end: as soon as the user asks for it. If measuring was interrupted, the
-/// finished cases still get their metrics, but nobody waits long for them.
+/// finished cases still get their metrics, within a short time.
 fn cancel(interrupt: &Interrupt, interrupted: bool) -> Cancel {
     let interrupt = interrupt.clone();
     let end = interrupted.then(|| Instant::now() + PATIENCE);

@@ -127,7 +127,7 @@ const FEWEST: usize = 5;
 const MOST: usize = 12;
 
 /// Bounds of the growth of the latency with the rate, in logarithms: below, a lower rate would not help; above, the
-/// curve is a cliff, where each step back is small.
+/// curve is a cliff: each step back is small.
 const GROWTHS: std::ops::RangeInclusive<f64> = 0.5..=20.0;
 
 /// Searches for the highest rate whose latency stays within the limit. Calls `measure` for each probe.

@@ -71,7 +71,7 @@ impl<'a> Meaning<'a> {
     ///
     /// # Errors
     ///
-    /// The reason why that cannot be known: then nobody can tell how many examples a run has computed.
+    /// The reason why the number of examples that a run computed is unknown.
     pub fn samples(&self, batch: u64, shapes: &[Option<Vec<i64>>]) -> Result<u64, NotMeasured> {
         let outputs = self.signature.outputs.iter().zip(shapes);
         let known = outputs.filter_map(|(port, shape)| Some((port, shape.as_ref()?)));

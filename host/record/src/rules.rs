@@ -42,7 +42,7 @@ names! {
         OtherGenerator = "other-generator",
         /// MLPerf's compliance tests are not run.
         NoComplianceTests = "no-compliance-tests",
-        /// The harness is not LoadGen, and nobody has reviewed the result.
+        /// The harness is not LoadGen, and the result was not reviewed.
         NotReviewed = "not-reviewed",
     }
 }

@@ -62,7 +62,8 @@ thread_local! {
     static IS_BELOW: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does work of this thread so that exceptions find nobody who could catch them. If it panics, the process ends.
+/// Runs `work` on this thread below the end of the search, so that no handler catches its exceptions. A panic ends the
+/// process.
 pub(crate) fn end_search_above<R>(work: impl FnOnce() -> R) -> R {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

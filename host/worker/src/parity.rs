@@ -18,7 +18,7 @@ use plugin_api::client::{DataType, TensorData};
 use crate::outputs::to_f32;
 use crate::reference::Outputs;
 
-/// What is known about a case whose outputs are compared.
+/// Facts about a case whose outputs are compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
     /// The precision that it computes in.
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_output_is_told_by_its_name() {
+    fn values_that_are_not_outputs_are_named() {
         let (kind, detail) = difference(&FIRST, &[5.0, f32::NAN, -7.0, f32::INFINITY]);
         assert_eq!(kind, DifferenceKind::NotFinite);
         insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are infinite or not a number (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");

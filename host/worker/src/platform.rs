@@ -62,14 +62,14 @@ pub(crate) fn wait_for_one(sources: &[BorrowedFd<'_>], limit: Option<Duration>) 
     unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, milliseconds) > 0 }
 }
 
-/// Drops the pages of a file from memory, as far as nobody has mapped or changed them.
+/// Drops the pages of a file from memory, except for mapped and changed ones.
 ///
 /// # Errors
 ///
 /// If the system refuses, or has no such call.
 #[cfg(target_os = "linux")]
 pub(crate) fn drop_pages(file: &File) -> io::Result<()> {
-    // What is not on the disk yet would stay.
+    // Pages that are not on the disk yet would stay.
     file.sync_data()?;
     // SAFETY: the descriptor is open; the call changes no memory of this process.
     match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
@@ -169,7 +169,7 @@ mod tests {
 
         use super::{cached_part, drop_pages};
 
-        // Not in a folder that lies in memory, where pages cannot be dropped.
+        // Pages of a folder in memory cannot be dropped.
         let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
         file.write_all(&vec![1; 4 << 20]).expect("there is room");
         assert_eq!(cached_part(&file), Some(1.0));

@@ -124,7 +124,7 @@ fn all_open_axes_are_told_before_anything_is_measured() {
     let _ = place.run(&["run", "it.toml"]).expect(0);
     let used = outcome(&place)["conditions"]["model"].take();
     assert_eq!(used["inputs"][0]["shape"], serde_json::json!([4, 6, 3]));
-    // Nobody can tell how many examples such a query has.
+    // The number of examples in such a query is unknown.
     assert_eq!(used["samples"]["Err"]["cause"], "no-batch-axis");
     let shown = place.run(&["results", "show", "latest", "--format", "json"]).expect(0).json();
     let metrics = &shown["cases"][0]["metrics"];

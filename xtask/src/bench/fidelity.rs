@@ -79,7 +79,7 @@ struct Seen {
     theirs: f64,
 }
 
-/// What can be compared with.
+/// Names of the comparisons.
 const RUNTIMES: [&str; 3] = ["onnxruntime", "openvino", "benchmark_app"];
 
 /// Options: the number of rounds, their seconds, and the runtimes.
@@ -167,7 +167,7 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
                 with => place.paired(with, we_are_first, model, *threads)?,
             });
         }
-        // What is measured is not lost if a later round fails.
+        // A later round that fails does not lose the earlier ones.
         if round + 1 >= LEAST_ROUNDS {
             keep("fidelity", &page(&compared))?;
         }
@@ -354,7 +354,7 @@ fn left_out(rounds: usize) -> (usize, f64) {
     (out, confidence)
 }
 
-/// What an interval of the difference says about a limit.
+/// Returns the verdict on an interval of the difference.
 fn verdict(low: f64, high: f64) -> &'static str {
     if low >= -LIMIT && high <= LIMIT {
         "within 1 %"

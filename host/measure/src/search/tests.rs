@@ -132,7 +132,7 @@ fn a_late_generator_neither_accepts_nor_rejects() {
     assert_eq!(found, Ok(MaxRate::GeneratorLate(bracket)));
 }
 
-/// What the mean of logarithms stays below with 95 %.
+/// Returns the bound below which the mean of logarithms lies with 95 % confidence.
 fn bound(values: &[f64]) -> Option<f64> {
     mean_bound(values, 0.95).ok()
 }
@@ -258,7 +258,7 @@ fn results_of_a_simulated_queue_are_true_and_not_refused() {
     assert!(wrong.len() <= 15, "{wrong:?}");
     let (processes, cases) = counted(&refused);
     assert!(processes <= 3 && cases <= 3, "{refused:?}");
-    // What certainty costs, at 5 s for each measurement.
+    // The cost of certainty, at 5 s for each measurement.
     assert!((0.88..0.97).contains(&(mean / border)), "{mean} of {border}");
 }
 

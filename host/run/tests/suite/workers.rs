@@ -293,7 +293,7 @@ fn results_say_which_part_of_the_model_was_in_memory() {
         case.measure.cold_cache = cold_cache;
         finish(case).0.conditions.model_cached
     };
-    // Whoever may not write to the file is told that all of it is, and macOS tells nobody.
+    // Linux reports all pages as cached to a process that may not write to the file; macOS does not report them.
     if let Some(warm) = part(false) {
         assert!((0.0..=1.0).contains(&warm), "{warm}");
         let cold = part(true).expect("it was told before");
@@ -884,7 +884,7 @@ fn texts_and_what_is_not_a_tensor_are_no_numbers() {
     let Outcome::Gap { gap } = &memory.records[0].outcome else { panic!("{:?}", memory.records) };
     let cause = Unsupported::InputKind { input: "input".into(), value_kind: "string".into() };
     assert_eq!(*gap, Gap::Unsupported(cause));
-    // What is given is a number, and what comes is not: it is timed, and nothing is made up of it.
+    // The input is a number and the output is not: it is timed, and no output is recorded.
     for values in ["sequence", "map"] {
         finish(fault(&[("fault-values", values)]));
     }

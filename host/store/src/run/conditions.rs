@@ -15,7 +15,7 @@ pub(super) fn column(quantity: &Quantity, record: &CaseRecord) -> Option<ColumnD
     })
 }
 
-/// Returns why nobody can tell how many samples a query has, if so.
+/// Returns why the number of samples in a query is unknown, if it is.
 pub(super) fn no_samples(record: &CaseRecord) -> Option<&Gap> {
     match &record.outcome {
         Outcome::Finished(report) => report.conditions.model.as_ref()?.samples.as_ref().err(),

@@ -23,7 +23,7 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
         }));
     });
     let was_guarded = IS_GUARDED.replace(true);
-    // What was read so far is dropped.
+    // Everything read so far is dropped.
     let result = panic::catch_unwind(AssertUnwindSafe(read));
     IS_GUARDED.set(was_guarded);
     result.unwrap_or_else(|panic| {

@@ -89,7 +89,7 @@ impl Load<'_> {
         };
         let search = search.limited_to(&prober.duration);
         let mut found = find_max_rate(&search, |at| prober.measure(at, Length::Short))?;
-        // Short probes are lenient at the border, where half of all measurements pass. So the rate is lowered to where
+        // Short probes are lenient at the border: half of all measurements pass there. So the rate is lowered to where
         // measurements as long as the case's show that it holds.
         let of = match prober.load.rules() {
             Some(_) => HeldLatency::Next,

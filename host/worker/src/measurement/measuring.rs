@@ -80,7 +80,7 @@ pub(super) fn measure<'a>(
             let figures = measured.map_err(failure::backend(Phase::Prepare))?;
             while_measuring = Machine::this().peak_memory();
             targets.check()?;
-            // What follows examines a single session.
+            // The examination needs a single session.
             drop(targets);
             target = preparing::target(context, &mut subject)?;
             figures

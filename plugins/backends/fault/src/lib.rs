@@ -558,7 +558,7 @@ impl Drop for FaultModel {
     }
 }
 
-/// Applies a fault at the end of an object, where an error can only be reported by a panic.
+/// Applies a fault at the end of an object; there, an error can only be reported by a panic.
 fn end(plan: &Plan, phase: Phase) {
     if let Err(error) = plan.misbehave(phase) {
         panic!("{}", error.message);

@@ -163,7 +163,7 @@ impl Verdict {
             Err(reason) => return Self::Unknown(reason.clone()),
         };
         let exact = (reading.value, reading.value);
-        // Whoever sets a limit wants another process to keep it, too.
+        // A limit is meant for other processes, too.
         let unknown = (f64::NEG_INFINITY, f64::INFINITY);
         let (low, high) = match (&reading.processes, reading.prediction) {
             (_, Some(prediction)) => prediction,

@@ -218,7 +218,7 @@ fn a_lower_percentile_above_the_limit_rules_out() {
     made_up::set_value(&mut tables, 4, "latency.p50", Some(6.3e6), Some((4.9e6, 6.4e6)));
     let found = advice(&tables, at_most("latency.p99", "5ms"));
     assert_eq!(found.last().expect("advice").title, "digits: batch 64 could not be judged");
-    // Nor does a high one, where the limit is the other way.
+    // Nor does a high one if the limit is a minimum.
     made_up::set_value(&mut tables, 4, "latency.p50", Some(6.3e6), Some((6.2e6, 6.4e6)));
     let at_least = Some(Quantity::Text("5ms".to_owned()));
     let limit = LimitOption { metric: "latency.p99".to_owned(), at_most: None, at_least };
