@@ -246,7 +246,7 @@ fn models_are_measured_without_a_manifest() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
     assert_eq!(run["cases"].as_array().map(Vec::len), Some(2), "{run}");
-    // What was written is a manifest like any other, and the same words write it again.
+    // The written file is a manifest like any other, and the same arguments write it again.
     let manifests = place.0.path().join("results/manifests");
     let names = || -> Vec<_> {
         let entries = std::fs::read_dir(&manifests).expect("the folder is there");

@@ -1,5 +1,5 @@
-//! What a backend may not do in a run: leave outputs of another shape than its model's information promises, or
-//! write to its inputs.
+//! Breaches of contract by a backend in a run: outputs of another shape than its model's information promises, and
+//! inputs that were written to.
 //!
 //! Both are looked at after measuring, when nothing is timed any more. A backend that computes half of a batch, or
 //! none of it from the second run on, is fast for that reason.

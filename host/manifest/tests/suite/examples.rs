@@ -352,7 +352,7 @@ matrix = {{ {matrix} }}
     let all = expanded(r#"{ id = "all", threads = 2 }"#, "");
     assert_eq!(all.matrix.backend, ["cpu", "cuda", "rocm"]);
     assert!(all.backends.iter().all(|backend| backend.threads == Some(2)));
-    // What has a name of its own is not there twice, and keeps its place and its options.
+    // A model that is listed under its own name appears once, and keeps its place and its options.
     let backends = r#"{ id = "fast", plugin = "cuda", threads = 1 }, { id = "all" }, { id = "cpu", threads = 4 }"#;
     let some = expanded(backends, r#"exclude = [{ backend = "rocm", batch = 1 }]"#);
     assert_eq!(some.matrix.backend, ["fast", "rocm", "cpu"]);

@@ -498,7 +498,7 @@ proptest! {
                     for chosen in &named {
                         prop_assert!(!all.clone().any(|other| dominates(other, *chosen)));
                     }
-                    // What is left out is left out for a reason.
+                    // Each omission has a reason.
                     for other in all.clone().filter(|it| figures[*it].0.is_some() && !named.contains(it)) {
                         prop_assert!(all.clone().any(|one| dominates(one, other)));
                     }
