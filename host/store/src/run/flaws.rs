@@ -16,6 +16,7 @@ use parquet::file::reader::SerializedFileReader;
 use serde::Deserialize;
 
 use super::folder::RunFolder;
+use super::guarded::read_file;
 use super::journal::Files;
 use super::lines::{Line, Lines, TornLine, torn_line};
 use super::lock::is_locked;
@@ -188,7 +189,7 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
     let read = match file {
         CaseFile::Samples => SampleReader::of(path, opened).map(drop),
         CaseFile::Outputs | CaseFile::Labels | CaseFile::Profile | CaseFile::DeviceStates => {
-            SerializedFileReader::new(opened).map(drop).map_err(StoreError::parquet(path))
+            read_file(path, opened, SerializedFileReader::new).map(drop)
         }
     };
     match read {

@@ -18,6 +18,7 @@ mod outputs;
 mod profile;
 mod references;
 mod samples;
+mod thrift;
 mod writer;
 
 pub use flaws::Flaw;

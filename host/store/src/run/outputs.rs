@@ -25,6 +25,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 
 use super::durable::settle;
+use super::guarded::read_file;
 use super::samples::{FileWriter, create, properties, write_rows};
 use crate::error::StoreError;
 
@@ -167,7 +168,7 @@ pub(crate) struct Output {
 /// Returns the outputs of a case, or only the first, in the order of the model.
 pub(crate) fn read_outputs(path: &Path, only_first: bool) -> Result<Vec<Output>, StoreError> {
     let Some(file) = open(path)? else { return Ok(Vec::new()) };
-    read(file, only_first).map_err(StoreError::parquet(path))
+    read_file(path, file, |file| read(file, only_first))
 }
 
 fn read(file: File, only_first: bool) -> Result<Vec<Output>, ParquetError> {
@@ -252,7 +253,7 @@ pub(super) fn write_labels(path: &Path, labels: &[i64]) -> Result<(), StoreError
 
 pub(crate) fn read_labels(path: &Path) -> Result<Option<Vec<i64>>, StoreError> {
     let Some(file) = open(path)? else { return Ok(None) };
-    let read = || {
+    let read = |file| {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
         let only = ProjectionMask::columns(builder.parquet_schema(), ["label"]);
         let mut labels = Vec::new();
@@ -266,7 +267,7 @@ pub(crate) fn read_labels(path: &Path) -> Result<Option<Vec<i64>>, StoreError> {
         }
         Ok(labels)
     };
-    read().map(Some).map_err(StoreError::parquet(path))
+    read_file(path, file, read).map(Some)
 }
 
 fn open(path: &Path) -> Result<Option<File>, StoreError> {

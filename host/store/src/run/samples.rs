@@ -34,14 +34,14 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::reader::ColumnReader;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnPath;
 
 use super::durable::{make_folder, partial, settle};
-use super::guarded::guarded;
+use super::guarded::{guarded, read_file};
 use crate::error::StoreError;
 
 /// Number of queries that are buffered before encoding: 32 MiB.
@@ -387,13 +387,7 @@ impl SampleReader {
 
     /// As [`SampleReader::open`], for an open file.
     pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
-        let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
-        let open = || {
-            let file = SerializedFileReader::new(file)?;
-            check_places(file.metadata(), bytes)?;
-            Ok(file)
-        };
-        let file = guarded(open).map_err(StoreError::parquet(path))?;
+        let file = read_file(path, file, SerializedFileReader::new)?;
         let (mut measured, mut warm_up, mut rows) = (Vec::new(), Vec::new(), 0);
         for (index, group) in file.metadata().row_groups().iter().enumerate() {
             let phase = group_phase(group).ok_or_else(|| {
@@ -439,7 +433,7 @@ impl SampleReader {
             return Ok(None);
         }
         let file = File::open(&self.path).map_err(StoreError::io("read", &self.path))?;
-        let read = || {
+        let read = |file| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
             let columns = [START, PHASE_ENDS, WITHIN];
             let only = ProjectionMask::columns(builder.parquet_schema(), columns);
@@ -454,7 +448,7 @@ impl SampleReader {
             }
             Ok(marks)
         };
-        guarded(read).map(Some).map_err(StoreError::parquet(&self.path))
+        read_file(&self.path, file, read).map(Some)
     }
 
     /// Returns a column of the warm-up's queries, in order.
@@ -507,32 +501,6 @@ impl SampleReader {
 
 /// Most values for which memory is reserved before they are read: the number of rows is the file's word.
 const MOST_RESERVED: usize = 1 << 24;
-
-/// Checks that row counts are possible and that every column's pages lie within the file, which the library takes for
-/// granted.
-fn check_places(metadata: &ParquetMetaData, bytes: u64) -> parquet::errors::Result<()> {
-    let wrong = |group: usize, what: &str| {
-        parquet::errors::ParquetError::General(format!("row group {group} {what}"))
-    };
-    let mut rows = 0_i64;
-    for (index, group) in metadata.row_groups().iter().enumerate() {
-        let sum = Some(group.num_rows()).filter(|rows| *rows >= 0);
-        let sum = sum.and_then(|more| rows.checked_add(more));
-        rows = sum.ok_or_else(|| wrong(index, "has an impossible number of rows"))?;
-        let is_inside = group.columns().iter().all(|column| {
-            let start =
-                column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
-            let start = u64::try_from(start).ok();
-            let end = start.zip(u64::try_from(column.compressed_size()).ok());
-            let end = end.and_then(|(start, length)| start.checked_add(length));
-            end.is_some_and(|end| end <= bytes)
-        });
-        if !is_inside {
-            return Err(wrong(index, "lies outside the file"));
-        }
-    }
-    Ok(())
-}
 
 /// Returns the one phase of a row group.
 fn group_phase(group: &RowGroupMetaData) -> Option<SamplePhase> {
