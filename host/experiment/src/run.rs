@@ -10,6 +10,7 @@ output and nothing that was measured.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use host_plan::{Plan, PlannedCase};
@@ -381,7 +382,7 @@ impl StartedRun {
         self.guests.sandbox.heed(cancel.clone());
         let mut missing =
             Missing { metrics: !self.compute_metrics(&cancel, observer)?, ..Missing::default() };
-        let mut written = Vec::new();
+        let (mut written, mut imported) = (Vec::new(), None);
         if interrupted || missing.metrics {
             let ids =
                 |guests: &[Guest]| guests.iter().map(|guest| guest.identity.id.clone()).collect();
@@ -390,18 +391,26 @@ impl StartedRun {
             interrupted = true;
         } else {
             missing.recommenders = self.ask_recommenders(observer)?;
-            // Reports tell when the run ended, and a run without its reports has not finished.
+            // Reports and database tell when the run ended, and a run without its reports has not finished.
             self.writer.end()?;
-            let reports = self.write_reports(reports, observer)?;
+            let (folder, results) = (self.writer.folder().clone(), self.results.clone());
+            let (reports, done) = thread::scope(|scope| {
+                let importing = scope.spawn(|| import(&results, &folder));
+                let reports = self.write_reports(reports, observer);
+                (reports, importing.join().expect("importing does not panic"))
+            });
+            let reports = reports?;
             (written, missing.reports) = (reports.written, reports.missing);
             interrupted = missing.is_any();
             if !interrupted {
                 self.writer.finish()?;
+                imported = Some(done);
             }
         }
         // As other readers see it: without an end if reports are missing.
         let folder = RunFolder::open(self.writer.folder().path())?;
-        let database = indexed(import(&self.results, &folder), observer);
+        let imported = imported.unwrap_or_else(|| import(&self.results, &folder));
+        let database = indexed(imported, observer);
         Ok(ExecutedRun {
             folder,
             results: self.results,

@@ -39,10 +39,15 @@ pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> Result<(), StoreError
 
 /// Writes a value as JSON, so that the file is complete or absent.
 pub(super) fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<(), StoreError> {
+    write_whole(path, json_text(path, value)?.as_bytes())
+}
+
+/// Returns the text that [`write_json`] writes.
+pub(super) fn json_text(path: &Path, value: &impl serde::Serialize) -> Result<String, StoreError> {
     let mut text = serde_json::to_string_pretty(value)
         .map_err(|error| StoreError::io("write", path)(error.into()))?;
     text.push('\n');
-    write_whole(path, text.as_bytes())
+    Ok(text)
 }
 
 /// Creates a folder in a run folder durably; it may exist.

@@ -15,6 +15,7 @@ use host_record::CaseKey;
 use parquet::file::reader::SerializedFileReader;
 use serde::Deserialize;
 
+use super::durable::json_text;
 use super::folder::RunFolder;
 use super::guarded::read_file;
 use super::journal::Files;
@@ -133,15 +134,26 @@ impl RunFolder {
     pub(crate) fn inspect(&self) -> Result<Inspection, StoreError> {
         let layout = &self.layout;
         let mut fingerprint = String::new();
+        let length = |path: &Path| match fs::metadata(path) {
+            Ok(metadata) => Ok(Some(metadata.len())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io("read", path)(error)),
+        };
         // This happens before the lines are read, so later additions count as a change.
-        for path in
-            [layout.journal(), layout.results(), layout.recommendations(), layout.finished()]
-        {
-            match fs::metadata(&path) {
+        let mut lengths = Vec::new();
+        for path in [layout.journal(), layout.results(), layout.recommendations()] {
+            lengths.push(length(&path)?);
+        }
+        let finished = layout.finished();
+        lengths.push(match &self.ended {
+            Some(ended) => Some(json_text(&finished, ended)?.len() as u64),
+            None => length(&finished)?,
+        });
+        for length in lengths {
+            match length {
                 // Writing to a string does not fail.
-                Ok(metadata) => drop(write!(fingerprint, "{}/", metadata.len())),
-                Err(error) if error.kind() == ErrorKind::NotFound => fingerprint.push_str("-/"),
-                Err(error) => return Err(StoreError::io("read", &path)(error)),
+                Some(length) => drop(write!(fingerprint, "{length}/")),
+                None => fingerprint.push_str("-/"),
             }
         }
         let (mut lost, mut digest) = (Vec::new(), Sha256::new());
