@@ -152,7 +152,7 @@ pub enum Command {
     Bench(Box<BenchArguments>),
     /// Show what a model is: inputs, outputs, operators, weights, and a [[model]] for a manifest.
     Inspect(InspectArguments),
-    /// Check a manifest, with the files, plugins, options and limits in it, without running it.
+    /// Check a manifest, with the models, files, plugins, options and limits in it, without running it.
     Validate(ManifestArgument),
     /// Show the cases and gaps that a run would have, and an estimate of its time.
     Plan(ManifestArgument),

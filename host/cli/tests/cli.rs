@@ -329,7 +329,7 @@ fn a_model_is_inspected_and_gets_a_manifest_that_is_right() {
 fn a_plan_names_cases_and_gaps() {
     let place = Place::new();
     place.write("planned.toml", NULL);
-    place.write("model.onnx", "not read by the null backend");
+    std::fs::copy(DIGITS, place.0.path().join("model.onnx")).expect("a model");
     place
         .host(&["plan", "planned.toml"])
         .assert()

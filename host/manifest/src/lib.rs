@@ -46,7 +46,7 @@ pub use crate::precisions::PerPrecision;
 use crate::scalar::SchemaVersion;
 pub use crate::scalar::{SCHEMA_VERSION, duration};
 use crate::shape::{At, Described, Reader, Shape};
-pub use crate::suggestions::suggestions;
+pub use crate::suggestions::{nearest, suggestions};
 
 /// A commented manifest to begin with: what `host init` writes.
 pub const TEMPLATE: &str = include_str!("template.toml");

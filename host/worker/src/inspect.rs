@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
-use host_record::{Failure, LegalValues, ModelStructure, Phase, Port, PortAxis, Signature};
+use host_record::protocol::CaseFiles;
+use host_record::{
+    CaseSpec, Failure, LegalValues, ModelStructure, Phase, Port, PortAxis, Signature,
+};
 use onnx_file::OnnxFile;
 use plugin_api::client::{Dimension, ModelInfo, TensorInfo};
 
+use crate::examples::Examples;
 use crate::failure;
 
 /// Reads a model's file without an engine. Only ONNX tells inputs and outputs; OpenVINO's own format has its
@@ -21,19 +25,36 @@ pub(crate) fn structure(model: &Path) -> Result<ModelStructure, Failure> {
     }
 }
 
+/// Checks the files of a case against its model's file, by the rules that hold when the engine has loaded it.
+pub(crate) fn check_inputs(case: &CaseSpec, files: &CaseFiles) -> Result<(), Failure> {
+    if files.model.extension().is_none_or(|extension| extension != "onnx") {
+        return Ok(());
+    }
+    let model = read(&files.model)?.info();
+    match Examples::new(case, files, &model) {
+        // The engine may know more, and the case becomes a gap or not.
+        Ok(_) | Err(Failure::Gap { .. }) => Ok(()),
+        Err(failure) => Err(failure),
+    }
+}
+
 fn of_onnx(model: &Path) -> Result<ModelStructure, Failure> {
-    let file = OnnxFile::read(model).map_err(|error| Failure::Backend {
-        phase: Phase::Load,
-        call: "inspect".into(),
-        code: failure::code(error.code),
-        message: error.message,
-        details: String::new(),
-    })?;
+    let file = read(model)?;
     let values = file.legal_values().into_iter().map(|(input, values)| (input, legal(values)));
     Ok(ModelStructure {
         signature: Some(signature(&file.info())),
         weights: file.weights().map(str::to_owned).collect(),
         values: values.collect(),
+    })
+}
+
+fn read(model: &Path) -> Result<OnnxFile, Failure> {
+    OnnxFile::read(model).map_err(|error| Failure::Backend {
+        phase: Phase::Load,
+        call: "inspect".into(),
+        code: failure::code(error.code),
+        message: error.message,
+        details: String::new(),
     })
 }
 
