@@ -1,7 +1,7 @@
 //! A graph under construction: nodes, weights, constants, inputs and outputs.
 
 use crate::fill::{Element, Fill};
-use crate::onnx;
+use host_onnx::messages as onnx;
 
 /// A value of the graph, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +156,7 @@ impl Graph {
             name,
             operator: operator.to_owned(),
             attributes,
+            ..onnx::Node::default()
         });
         outputs
     }
@@ -184,6 +185,7 @@ impl Graph {
     }
 
     fn constant(&mut self, sizes: Vec<i64>, element: i32, raw: Vec<u8>) -> Value {
+        let raw = onnx::Bytes::from(raw);
         let same = |tensor: &&onnx::Tensor| {
             tensor.sizes == sizes && tensor.element == element && tensor.raw.as_ref() == Some(&raw)
         };
@@ -242,7 +244,10 @@ pub(crate) fn value_info(name: &str, element: i32, axes: &[Axis]) -> onnx::Value
     });
     let shape = Some(onnx::Shape { dimensions: dimensions.collect() });
     let tensor = Some(onnx::TensorType { element, shape });
-    onnx::ValueInfo { name: name.to_owned(), kind: Some(onnx::Type { tensor }) }
+    onnx::ValueInfo {
+        name: name.to_owned(),
+        kind: Some(onnx::Type { tensor, ..onnx::Type::default() }),
+    }
 }
 
 /// Returns the number of an input's element type in ONNX.

@@ -17,7 +17,6 @@ mod fill;
 mod graph;
 mod layers;
 mod model;
-mod onnx;
 mod size;
 
 use std::collections::BTreeMap;

@@ -6,12 +6,12 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
-use prost::Message;
+use host_onnx::Model as OnnxModel;
 
 use crate::error::WriteError;
 use crate::fill::{self, Element};
 use crate::graph::{Graph, Input, element_of, value_info};
-use crate::onnx;
+use host_onnx::messages as onnx;
 
 /// Version of the builders: another one means other files for the same description.
 const BUILDER: u32 = 1;
@@ -37,7 +37,7 @@ impl Model {
         let mut model = Self { name, graph, seed, file: Vec::new(), weights: 0 };
         let (tensors, weights) = model.external();
         model.weights = weights;
-        model.file = model.message(description, tensors).encode_to_vec();
+        model.file = OnnxModel::to_bytes(&model.message(description, tensors));
         model
     }
 
@@ -181,9 +181,9 @@ impl Model {
                 sizes: weight.sizes.iter().map(|size| *size as i64).collect(),
                 element: element.code(),
                 name: weight.name.clone(),
-                raw: None,
                 external,
                 location: Some(1),
+                ..onnx::Tensor::default()
             }
         });
         (tensors.collect(), offset)
@@ -210,6 +210,7 @@ impl Model {
                 outputs: (outputs.iter())
                     .map(|(value, axes)| value_info(&value.0, element.code(), axes))
                     .collect(),
+                ..onnx::Graph::default()
             }),
             opset_import: vec![onnx::OperatorSet { domain: Some(String::new()), version }],
             metadata: vec![
@@ -217,6 +218,7 @@ impl Model {
                 onnx::Entry::new("tare.seed", self.seed),
                 onnx::Entry::new("tare.builder", BUILDER),
             ],
+            ..onnx::Model::default()
         }
     }
 }

@@ -317,7 +317,7 @@ fn a_model_is_inspected_and_gets_a_manifest_that_is_right() {
     inspect.stdout_eq(file!["golden/inspect.stdout"]);
     let json = place.host(&["inspect", SMALL, "--format=json"]).output().expect("starting host");
     let document: serde_json::Value = serde_json::from_slice(&json.stdout).expect("a document");
-    assert_eq!(document["facts"]["tables"]["input_ids"], 50, "{document}");
+    assert_eq!(document["facts"]["legal"]["input_ids"]["entries"], 50, "{document}");
     place.host(&["init", "--model", "digits.onnx"]).assert().success();
     place.host(&["validate", "experiment.toml"]).assert().success();
     let text = std::fs::read_to_string(place.0.path().join("experiment.toml")).expect("written");

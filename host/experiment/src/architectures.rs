@@ -11,7 +11,7 @@ use host_manifest::{
     ArchitectureMention, Experiment, ManifestError, Mentions, Model, PerPrecision,
 };
 use host_plan::{Plan, PlannedCase};
-use host_record::{FileId, InputSource, Precision, SyntheticInput};
+use host_record::{FileId, InputSource, ModelStructure, Precision, SyntheticInput};
 
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Progress};
@@ -103,6 +103,15 @@ impl Architectures {
             self.files.insert(file, model);
         }
         Some(PerPrecision::Each(each))
+    }
+
+    /// Returns the structure of each file, as a plan takes it.
+    pub(crate) fn structures(&self) -> impl Iterator<Item = (FileId, ModelStructure)> + '_ {
+        self.files.iter().map(|(file, model)| {
+            let read =
+                host_onnx::Model::of_bytes(model.file()).expect("a model is written as ONNX");
+            (file.clone(), read.facts.structure())
+        })
     }
 
     /// Returns each file with its path in the cache.

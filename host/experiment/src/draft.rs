@@ -438,6 +438,7 @@ fn files(
             files.paths.add_file(file, &path);
         }
     }
+    files.structures.extend(architectures.structures());
     files.architectures = architectures;
     files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
     Ok(files)

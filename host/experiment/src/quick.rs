@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError};
-use host_onnx::{Facts, WeightsFile};
+use host_onnx::Facts;
 use serde::Serialize;
 use toml::Value;
 
@@ -146,7 +146,7 @@ impl Quick {
                     let source = file(word, &error)?;
                     // Files of other kinds are the backends' own.
                     if word.extension().is_some_and(|extension| extension == "onnx") {
-                        check_weights(word, &Facts::read(word)?)?;
+                        Facts::read(word)?.check_files(word)?;
                     }
                     vec![source]
                 }
@@ -189,15 +189,6 @@ pub(crate) fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
     }
     let path = path.into_os_string().into_string();
     path.map(Source::Path).map_err(|_| Error::FolderName { path: word.to_owned() })
-}
-
-/// Returns the error of weights that are missing or cut short.
-pub(crate) fn check_weights(path: &Path, facts: &Facts) -> Result<()> {
-    let lacks = |file: &&WeightsFile| file.found.is_none_or(|found| found < file.needed);
-    match facts.files.iter().find(lacks) {
-        Some(file) => Err(Error::LostWeights { path: path.to_owned(), file: file.clone() }),
-        None => Ok(()),
-    }
 }
 
 /// Returns an id made of a name that no other model has.

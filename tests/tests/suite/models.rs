@@ -217,6 +217,44 @@ fn a_file_that_is_not_a_model_is_refused_once_and_early() {
 }
 
 #[test]
+fn a_manifest_that_is_written_for_a_model_runs() {
+    let place = Place::new();
+    let (mask, ids): (&[&str], &[&str]) = (&["batch", "past + sequence"], &["batch", "sequence"]);
+    let past: &[&str] = &["batch", "2", "past", "4"];
+    let bytes = model(
+        &[("Relu", &["mask"], "a"), ("Relu", &["ids"], "b"), ("Relu", &["past"], "c")],
+        &[("mask", FLOAT, mask), ("ids", FLOAT, ids), ("past", FLOAT, past)],
+        &[("a", FLOAT, mask), ("b", FLOAT, ids), ("c", FLOAT, past)],
+        &[],
+    );
+    write(&place, "m.onnx", &bytes);
+    let _ = place.run(&["init", "new.toml", "--model", "m.onnx"]).expect(0);
+    let text = std::fs::read_to_string(place.path().join("new.toml")).expect("it was written");
+    assert!(text.contains("[model.axes.sizes]\npast = 16\nsequence = 128\n"), "{text}");
+    place.write("new.toml", &text.replace("# duration = \"5s\"", "duration = \"10ms\""));
+    let _ = place.run(&["run", "new.toml"]).expect(0);
+    let record = &place.lines("journal.jsonl")[0]["outcome"];
+    let shapes: Vec<_> =
+        (0..3).map(|at| record["conditions"]["model"]["inputs"][at]["shape"].clone()).collect();
+    let batch = &place.lines("journal.jsonl")[0]["spec"]["key"]["batch"];
+    let expected = [
+        serde_json::json!([batch, 144]),
+        serde_json::json!([batch, 128]),
+        serde_json::json!([batch, 2, 16, 4]),
+    ];
+    assert_eq!(shapes, expected);
+    // Without a batch axis, the matrix has no other batch.
+    let axes: &[&str] = &["height", "3"];
+    write(
+        &place,
+        "m.onnx",
+        &model(&[("Relu", &["x"], "y")], &[("x", FLOAT, axes)], &[("y", FLOAT, axes)], &[]),
+    );
+    let _ = place.run(&["init", "new.toml", "--force", "--model", "m.onnx"]).expect(0);
+    let _ = place.run(&["validate", "new.toml"]).expect(0);
+}
+
+#[test]
 fn data_and_labels_are_checked_before_anything_runs() {
     let place = Place::new();
     let axes: &[&str] = &["batch", "2"];
