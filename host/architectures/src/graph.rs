@@ -1,6 +1,6 @@
 //! A graph under construction: nodes, weights, constants, inputs and outputs.
 
-use crate::fill::{Element, Fill};
+use crate::fill::{Element, Fill, INT8, Stored};
 use host_onnx::messages as onnx;
 
 /// A value of the graph, by its name.
@@ -47,6 +47,7 @@ pub(crate) struct Weight {
     pub(crate) name: String,
     pub(crate) sizes: Vec<u64>,
     pub(crate) fill: Fill,
+    pub(crate) stored: Stored,
     /// Whether it is among the parameters of the model. Running statistics and tables are not.
     pub(crate) is_parameter: bool,
 }
@@ -122,6 +123,7 @@ impl Graph {
             name: name.to_owned(),
             sizes: sizes.to_vec(),
             fill,
+            stored: Stored::As(self.element),
             is_parameter,
         });
         Value(name.to_owned())
@@ -182,6 +184,11 @@ impl Graph {
         let mut raw = Vec::new();
         element.append(value, &mut raw);
         self.constant(Vec::new(), element.code(), raw)
+    }
+
+    /// Returns the zero of 8-bit integers.
+    pub(crate) fn zero_of_int8(&mut self) -> Value {
+        self.constant(Vec::new(), INT8, vec![0])
     }
 
     fn constant(&mut self, sizes: Vec<i64>, element: i32, raw: Vec<u8>) -> Value {

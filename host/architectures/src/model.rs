@@ -153,11 +153,10 @@ impl Model {
         progress(self.file.len() as u64);
         let mut file =
             BufWriter::with_capacity(1 << 20, File::create(folder.join(self.weights_name()))?);
-        let element = self.graph.element;
         for weight in &self.graph.weights {
             let of = (self.seed, weight.name.as_str());
-            fill::write(&weight.fill, of, weight.count(), element, &mut file, progress)?;
-            let bytes = weight.count() * element.bytes();
+            fill::write(&weight.fill, of, weight.count(), weight.stored, &mut file, progress)?;
+            let bytes = weight.count() * weight.stored.bytes();
             let padding = vec![0; (bytes.next_multiple_of(ALIGNMENT) - bytes) as usize];
             file.write_all(&padding)?;
             progress(padding.len() as u64);
@@ -167,10 +166,9 @@ impl Model {
 
     /// Returns the tensors of the weights, which name their places in the other file, and its size.
     fn external(&self) -> (Vec<onnx::Tensor>, u64) {
-        let element = self.graph.element;
         let mut offset = 0;
         let tensors = self.graph.weights.iter().map(|weight| {
-            let length = weight.count() * element.bytes();
+            let length = weight.count() * weight.stored.bytes();
             let external = vec![
                 onnx::Entry::new("location", self.weights_name()),
                 onnx::Entry::new("offset", offset),
@@ -179,7 +177,7 @@ impl Model {
             offset += length.next_multiple_of(ALIGNMENT);
             onnx::Tensor {
                 sizes: weight.sizes.iter().map(|size| *size as i64).collect(),
-                element: element.code(),
+                element: weight.stored.code(),
                 name: weight.name.clone(),
                 external,
                 location: Some(1),
@@ -193,7 +191,7 @@ impl Model {
         let Graph { element, nodes, constants, inputs, outputs, .. } = &self.graph;
         // The first set of operators in which a convolution takes bf16 is 22. Older engines know 18.
         let (ir_version, version) = match element {
-            Element::Fp32 | Element::Fp16 => (8, 18),
+            Element::Fp32 | Element::Fp16 | Element::Int8 => (8, 18),
             Element::Bf16 => (10, 22),
         };
         let input =

@@ -273,6 +273,19 @@ fn what_cannot_be_measured_without_a_manifest_says_why() {
   help: did you mean `resnet50`?
 
 "#]]);
+    place.host(&["bench", "resnet50", "--memory-limit", "2Gig"]).assert().code(2).stderr_eq(str![
+        [r#"
+...
+[..]'2Gig'[..]'--memory-limit <SIZE>'[..]
+...
+"#]
+    ]);
+    // Nothing is left that could be measured.
+    place.host(&["bench", SMALL, "--memory-limit", "1KiB"]).assert().code(5).stdout_eq(str![[r#"
+...
+[..]the model's weights take [..], more than the `memory-limit` of 1.00 KiB[..]
+...
+"#]]);
     place.write("notes.onnx", "not a model");
     place.host(&["bench", "notes.onnx"]).assert().failure().stderr_eq(str![[r#"
   x [..]notes.onnx is not an ONNX model: [..]
@@ -303,7 +316,6 @@ fn an_architecture_is_measured_by_its_name_up_to_the_limit() {
         assert_eq!(output.status.code(), Some(3), "{said}");
         assert!(said.contains(expected), "{said}");
     };
-    refused(&["--precision", "int8"], "`gpt2` has no weights in int8");
     refused(&["--sequence", "4,16"], "`gpt2` takes sequences of at most 8 positions, got 16");
 }
 

@@ -29,6 +29,8 @@ pub struct Quick {
     pub duration: Option<String>,
     /// Processes of each case.
     pub processes: Option<u32>,
+    /// The most memory that a case may use, in bytes.
+    pub memory_limit: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -79,11 +81,14 @@ struct Backend<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
 struct Measure<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     duration: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_limit: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -125,7 +130,11 @@ impl Quick {
             model: models,
             backend: backends.iter().map(|id| Backend { id, device: &self.devices }).collect(),
             matrix: Matrix { axes: matrix, limit: self.limit },
-            measure: Measure { duration: self.duration.as_deref(), processes: self.processes },
+            measure: Measure {
+                duration: self.duration.as_deref(),
+                processes: self.processes,
+                memory_limit: self.memory_limit.map(|limit| format!("{limit} B")),
+            },
             metric: self.metrics.iter().map(|plugin| Plugin { plugin }).collect(),
             recommend: vec![Plugin { plugin: "hardware" }],
         };
@@ -228,12 +237,14 @@ mod tests {
             metrics: vec!["latency".into()],
             duration: Some("2s".into()),
             processes: Some(3),
+            memory_limit: Some(2 << 30),
             ..Quick::default()
         };
         let text = quick.manifest().expect("a manifest").text;
         let experiment = host_manifest::parse(&text).expect("it is right");
         let ids: Vec<_> = experiment.models.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(ids, ["a--b-", "model", "a--b--2"]);
+        assert_eq!(experiment.measure.memory_limit_bytes, Some(2 << 30));
         let values = |axis: &str| -> Vec<String> {
             let document: toml::Table = text.parse().expect("TOML");
             let values = document["matrix"][axis].as_array().expect("a list");

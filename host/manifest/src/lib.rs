@@ -44,7 +44,7 @@ pub use crate::mentions::{
 pub use crate::options::OptionPlace;
 pub use crate::precisions::PerPrecision;
 use crate::scalar::SchemaVersion;
-pub use crate::scalar::{SCHEMA_VERSION, duration};
+pub use crate::scalar::{SCHEMA_VERSION, duration, size};
 use crate::shape::{At, Described, Reader, Shape};
 pub use crate::suggestions::{nearest, suggestions};
 

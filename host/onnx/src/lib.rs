@@ -270,6 +270,7 @@ impl Facts {
                 outputs: ports(&self.outputs),
             }),
             weights: self.files.iter().map(|file| file.location.clone()).collect(),
+            weights_bytes: Some(self.weights.values().map(|weights| weights.bytes).sum()),
             values: self.legal.clone(),
         }
     }

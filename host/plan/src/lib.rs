@@ -156,6 +156,8 @@ struct PlannedModel {
     facts: ModelFacts,
     inputs: InputSource<FileId>,
     axes: AxesChoice,
+    /// Sizes of weights, by the file.
+    weights_bytes: BTreeMap<FileId, u64>,
     /// Legal values of inputs, by the file.
     values: BTreeMap<FileId, BTreeMap<String, LegalValues>>,
     identity: ModelPart,
@@ -181,6 +183,10 @@ impl PlannedModel {
             facts: known.clone(),
             inputs,
             axes: model.axes.clone(),
+            weights_bytes: known
+                .values()
+                .filter_map(|file| Some((file.clone(), facts.structures.get(file)?.weights_bytes?)))
+                .collect(),
             values: known
                 .values()
                 .filter_map(|file| Some((file.clone(), facts.structures.get(file)?.values.clone())))
@@ -390,9 +396,16 @@ impl Plan {
             let offered = model.facts.precisions().collect();
             Gap::ModelFileMissing { model: model.id.clone(), precision: cell.precision, offered }
         })?;
-        match self.obstacles.of(cell.model, cell.precision, cell.extent()) {
-            Some(obstacle) => Err(Unsupported::Axes { obstacle: obstacle.clone() }.into()),
-            None => Ok((found, file)),
+        if let Some(obstacle) = self.obstacles.of(cell.model, cell.precision, cell.extent()) {
+            return Err(Unsupported::Axes { obstacle: obstacle.clone() }.into());
+        }
+        // The weights of other devices do not stay in the memory of the process, which the limit is about.
+        let weights = model.weights_bytes.get(file).filter(|_| found.device.kind == "cpu");
+        match (weights, self.measure.memory_limit_bytes) {
+            (Some(&weights_bytes), Some(limit_bytes)) if weights_bytes > limit_bytes => {
+                Err(Unsupported::Memory { weights_bytes, limit_bytes }.into())
+            }
+            _ => Ok((found, file)),
         }
     }
 

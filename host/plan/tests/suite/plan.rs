@@ -275,6 +275,23 @@ fn everything_that_does_not_fit_a_model_is_found_at_once() {
 }
 
 #[test]
+fn weights_that_exceed_the_memory_limit_are_a_gap() {
+    let mut facts = with_axes(&["batch"]);
+    for structure in facts.structures.values_mut() {
+        structure.weights_bytes = Some(3 << 30);
+    }
+    let gaps = |limit: &str| {
+        let matrix = format!("{BOTH}[measure]\nmemory-limit = \"{limit}\"\n");
+        let plan = plan(&matrix, facts.clone()).unwrap();
+        let gaps: Vec<_> = plan.items().filter_map(|item| item.gap().map(Gap::to_string)).collect();
+        (plan.count().cases, gaps)
+    };
+    let refused = "the model's weights take 3.00 GiB, more than the `memory-limit` of 2.00 GiB";
+    assert_eq!(gaps("2 GiB"), (1, vec![refused.to_owned()]));
+    assert_eq!(gaps("3 GiB"), (2, Vec::new()));
+}
+
+#[test]
 fn a_mode_that_a_backend_lacks_is_a_gap() {
     let mut both = device("cpu:0", &[Precision::Fp32]);
     both.modes.push(host_record::Mode::Training);
