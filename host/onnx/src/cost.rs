@@ -196,6 +196,10 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let shape = broadcast(&first?.shape, &inputs.get(1)?.shape);
             one(Known { whole: arithmetic(node, inputs), ..first?.shaped(shape) })
         }
+        "QuantizeLinear" => one(Known { bits: 8, whole: None, ..first?.clone() }),
+        "DequantizeLinear" => {
+            one(Known { bits: inputs.get(1)?.bits, whole: None, ..first?.clone() })
+        }
         "Where" => {
             let shape = broadcast(&inputs.get(1)?.shape, &inputs.get(2)?.shape);
             one(inputs[1].shaped(broadcast(&first?.shape, &shape)))

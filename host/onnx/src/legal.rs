@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_record::LegalValues;
 
 use crate::messages::{Graph, Node};
-use crate::{Value, flatten};
+use crate::value::Value;
 
 /// Operators of which some inputs decide what is computed, or how much, by the places of these inputs.
 const STEERED: &[(&str, &[usize])] = &[
@@ -182,6 +182,20 @@ impl Nodes<'_> {
                 maker.inputs.first().filter(|_| SAME_SHAPE.contains(&maker.operator.as_str()))?;
         }
         None
+    }
+}
+
+/// Collects the nodes of a graph and of those within it. The inner ones come before the node that they are in.
+/// `within` is called for each graph within.
+fn flatten<'a>(nodes: &'a [Node], within: &mut dyn FnMut(&'a Graph), all: &mut Vec<&'a Node>) {
+    for node in nodes {
+        for attribute in &node.attributes {
+            for graph in attribute.graph.iter().chain(&attribute.graphs) {
+                within(graph);
+                flatten(&graph.nodes, within, all);
+            }
+        }
+        all.push(node);
     }
 }
 

@@ -12,6 +12,7 @@ mod external;
 mod legal;
 pub mod messages;
 mod skipping;
+mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -26,6 +27,7 @@ use serde::Serialize;
 pub use crate::cost::{Cost, NoCost};
 use crate::element::element;
 use crate::skipping::SkippingFile;
+pub use crate::value::{Kind, Value};
 
 /// Why a file cannot be read as a model.
 #[derive(Debug, thiserror::Error)]
@@ -95,35 +97,6 @@ const QUANTISED: &[&str] = &[
     "QLinearConv",
     "QLinearMatMul",
 ];
-
-/// An input or output.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Value {
-    /// Its name.
-    pub name: String,
-    /// Its element type; `None` if it is not a tensor.
-    pub element: Option<String>,
-    /// Its axes; `None` if even their number is open.
-    pub axes: Option<Vec<PortAxis>>,
-    /// Its kind.
-    pub kind: Kind,
-}
-
-/// Kinds of values.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A tensor.
-    #[default]
-    Tensor,
-    /// A sequence of values.
-    Sequence,
-    /// A map.
-    Map,
-    /// Another kind.
-    Other,
-}
 
 /// Weights of one element type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -400,24 +373,6 @@ fn value(info: &messages::ValueInfo) -> Value {
         axes: tensor
             .and_then(|tensor| tensor.shape.as_ref())
             .map(|shape| shape.dimensions.iter().map(axis).collect()),
-    }
-}
-
-/// Collects the nodes of a graph and of those within it. The inner ones come before the node that they are in.
-/// `within` is called for each graph within.
-fn flatten<'a>(
-    nodes: &'a [messages::Node],
-    within: &mut dyn FnMut(&'a messages::Graph),
-    all: &mut Vec<&'a messages::Node>,
-) {
-    for node in nodes {
-        for attribute in &node.attributes {
-            for graph in attribute.graph.iter().chain(&attribute.graphs) {
-                within(graph);
-                flatten(&graph.nodes, within, all);
-            }
-        }
-        all.push(node);
     }
 }
 

@@ -594,7 +594,7 @@ mod tests {
             ),
             (
                 Unsupported::Memory { weights_bytes: 4_400_193_536, limit_bytes: 2 << 30 }.into(),
-                "the model's weights take 4.10 GiB, more than the `memory-limit` of 2.00 GiB",
+                "the model's weights take 4.10 GiB, more than the `memory-limit` of 2 GiB",
             ),
             (
                 Gap::Unsupported(Unsupported::Backend {

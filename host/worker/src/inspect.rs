@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use host_record::protocol::CaseFiles;
-use host_record::{CaseSpec, Failure, ModelStructure, Phase, Port, PortAxis, Signature};
+use host_record::{Failure, ModelStructure, Phase, Port, PortAxis, Signature};
 use onnx_file::OnnxFile;
 use plugin_api::client::{Dimension, ModelInfo, TensorInfo};
 
-use crate::examples::Examples;
 use crate::failure;
 
 /// Reads a model's file without an engine. Only ONNX tells inputs and outputs; OpenVINO's own format has its
@@ -23,20 +21,8 @@ pub(crate) fn structure(model: &Path) -> Result<ModelStructure, Failure> {
     }
 }
 
-/// Checks the files of a case against its model's file, by the rules that hold when the engine has loaded it.
-pub(crate) fn check_inputs(case: &CaseSpec, files: &CaseFiles) -> Result<(), Failure> {
-    if files.model.extension().is_none_or(|extension| extension != "onnx") {
-        return Ok(());
-    }
-    let model = read(&files.model)?.info();
-    match Examples::new(case, files, &model) {
-        // The engine may know more, and the case becomes a gap or not.
-        Ok(_) | Err(Failure::Gap { .. }) => Ok(()),
-        Err(failure) => Err(failure),
-    }
-}
-
-fn read(model: &Path) -> Result<OnnxFile, Failure> {
+/// Reads a file.
+pub(crate) fn read(model: &Path) -> Result<OnnxFile, Failure> {
     OnnxFile::read(model).map_err(|error| Failure::Backend {
         phase: Phase::Load,
         call: "inspect".into(),

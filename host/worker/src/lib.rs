@@ -18,6 +18,7 @@ mod cancel;
 mod clock;
 mod connection;
 mod contract;
+mod data;
 mod device_state;
 mod device_time;
 mod disturbance;
@@ -116,7 +117,7 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
         }
         Request::Inspect { model, .. } => Message::Inspected(Box::new(inspect::structure(&model)?)),
         Request::CheckInputs { case, files, .. } => {
-            inspect::check_inputs(&case, &files)?;
+            data::check_inputs(&case, &files)?;
             Message::Fits
         }
         Request::Measure { case, files, reference, .. } => {

@@ -231,7 +231,7 @@ fn a_manifest_that_is_written_for_a_model_runs() {
     let _ = place.run(&["init", "new.toml", "--model", "m.onnx"]).expect(0);
     let text = std::fs::read_to_string(place.path().join("new.toml")).expect("it was written");
     assert!(text.contains("[model.axes.sizes]\npast = 16\nsequence = 128\n"), "{text}");
-    place.write("new.toml", &text.replace("# duration = \"5s\"", "duration = \"10ms\""));
+    place.write("new.toml", &text.replace("# [measure]", "[measure]\nduration = \"10ms\""));
     let _ = place.run(&["run", "new.toml"]).expect(0);
     let record = &place.lines("journal.jsonl")[0]["outcome"];
     let shapes: Vec<_> =

@@ -286,7 +286,7 @@ fn weights_that_exceed_the_memory_limit_are_a_gap() {
         let gaps: Vec<_> = plan.items().filter_map(|item| item.gap().map(Gap::to_string)).collect();
         (plan.count().cases, gaps)
     };
-    let refused = "the model's weights take 3.00 GiB, more than the `memory-limit` of 2.00 GiB";
+    let refused = "the model's weights take 3 GiB, more than the `memory-limit` of 2 GiB";
     assert_eq!(gaps("2 GiB"), (1, vec![refused.to_owned()]));
     assert_eq!(gaps("3 GiB"), (2, Vec::new()));
 }

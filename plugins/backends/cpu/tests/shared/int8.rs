@@ -98,7 +98,7 @@ pub(crate) fn check(backend: &Backend, options: &[(&str, &str)], integer: impl F
             let difference: Vec<f32> =
                 full.iter().zip(&int8).map(|(one, other)| one - other).collect();
             let relative = (sum(&difference, &difference) / sum(full, full)).sqrt();
-            eprintln_for_docs(name, cosine, relative);
+            tell(name, cosine, relative);
             assert!(cosine > COSINE, "{name}: {cosine}");
             assert!(relative > 1e-6, "{name}: it was not quantised");
         }
@@ -106,6 +106,6 @@ pub(crate) fn check(backend: &Backend, options: &[(&str, &str)], integer: impl F
 }
 
 #[expect(clippy::print_stderr, reason = "figures for docs/reference/architectures.md")]
-fn eprintln_for_docs(name: &str, cosine: f64, relative: f64) {
+fn tell(name: &str, cosine: f64, relative: f64) {
     eprintln!("{name}: cosine {cosine:.5}, relative difference {relative:.4}");
 }
