@@ -44,6 +44,7 @@ enum Needs {
 
 const SUITES: &[Suite] = &[
     suite("backends/cpu", "conformance", "cpu", Needs::Runtime),
+    suite("backends/cpu", "int8", "cpu", Needs::Runtime),
     suite("backends/cpu", "onnxruntime", "cpu", Needs::Runtime),
     suite("backends/cpu", "quantised", "cpu", Needs::Runtime),
     suite(
@@ -55,6 +56,7 @@ const SUITES: &[Suite] = &[
     suite("engines/onnxruntime", "allocator", "cpu", Needs::Runtime),
     suite("engines/onnxruntime", "older", "cpu", Needs::Elsewhere("it needs ONNX Runtime 1.22")),
     suite("backends/openvino", "conformance", "openvino", Needs::Runtime),
+    suite("backends/openvino", "int8", "openvino", Needs::Runtime),
     suite("backends/openvino", "quantised", "openvino", Needs::Runtime),
     suite("backends/openvino", "runtime", "openvino", Needs::Runtime),
     suite("backends/webgpu", "allocator", "webgpu", Needs::Vulkan),

@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: write ARCHITECTURE FORMAT FOLDER".into());
     };
     let element = Element::ALL.into_iter().find(|element| element.name() == format);
-    let element = element.ok_or("the format is fp32, fp16 or bf16")?;
+    let element = element.ok_or("the format is fp32, fp16, bf16 or int8")?;
     let model = architecture.parse::<Architecture>()?.model(element, 0);
     println!("{}", model.ensure(Path::new(folder), &mut |_| {})?.display());
     Ok(())

@@ -17,11 +17,13 @@ pub enum Element {
     Fp16,
     /// The upper half of the 32 bits.
     Bf16,
+    /// Whole numbers of 8 bits for weights and for inputs of products, with fp32 between them.
+    Int8,
 }
 
 impl Element {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Fp32, Self::Fp16, Self::Bf16];
+    pub const ALL: [Self; 4] = [Self::Fp32, Self::Fp16, Self::Bf16, Self::Int8];
 
     /// Returns its name in manifests.
     #[must_use]
@@ -30,6 +32,7 @@ impl Element {
             Self::Fp32 => "fp32",
             Self::Fp16 => "fp16",
             Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
         }
     }
 
@@ -37,15 +40,9 @@ impl Element {
     pub(crate) fn code(self) -> i32 {
         match self {
             Self::Fp32 => 1,
+            Self::Int8 => INT8,
             Self::Fp16 => 10,
             Self::Bf16 => 16,
-        }
-    }
-
-    pub(crate) fn bytes(self) -> u64 {
-        match self {
-            Self::Fp32 => 4,
-            Self::Fp16 | Self::Bf16 => 2,
         }
     }
 
@@ -55,6 +52,62 @@ impl Element {
             Self::Fp32 => bytes.extend_from_slice(&value.to_le_bytes()),
             Self::Fp16 => bytes.extend_from_slice(&f16::from_f32(value).to_le_bytes()),
             Self::Bf16 => bytes.extend_from_slice(&bf16::from_f32(value).to_le_bytes()),
+            Self::Int8 => bytes.push((value.round() as i8).cast_unsigned()),
+        }
+    }
+}
+
+/// Number of 8-bit integers in ONNX (`TensorProto.DataType`).
+pub(crate) const INT8: i32 = 3;
+
+/// Number of 32-bit integers.
+const INT32: i32 = 6;
+
+/// How weights are stored.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Stored {
+    /// As they are, in a format.
+    As(Element),
+    /// Divided by a scale and rounded, in 8 bits.
+    Int8 {
+        /// The scale.
+        scale: f32,
+    },
+    /// The same in 32 bits.
+    Int32 {
+        /// The scale.
+        scale: f32,
+    },
+}
+
+impl Stored {
+    /// Returns the number of the element type in ONNX.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::As(element) => element.code(),
+            Self::Int8 { .. } => INT8,
+            Self::Int32 { .. } => INT32,
+        }
+    }
+
+    /// Returns the size of an element.
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::As(Element::Fp32) | Self::Int32 { .. } => 4,
+            Self::As(Element::Fp16 | Element::Bf16) => 2,
+            Self::As(Element::Int8) | Self::Int8 { .. } => 1,
+        }
+    }
+
+    fn append(self, value: f32, bytes: &mut Vec<u8>) {
+        match self {
+            Self::As(element) => element.append(value, bytes),
+            Self::Int8 { scale } => {
+                Element::Int8.append((value / scale).clamp(-127.0, 127.0), bytes)
+            }
+            Self::Int32 { scale } => {
+                bytes.extend_from_slice(&((value / scale).round() as i32).to_le_bytes());
+            }
         }
     }
 }
@@ -109,7 +162,7 @@ pub(crate) fn write(
     fill: &Fill,
     (seed, name): (u64, &str),
     count: u64,
-    element: Element,
+    stored: Stored,
     writer: &mut dyn Write,
     progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
@@ -132,11 +185,11 @@ pub(crate) fn write(
                 let lowest = centre - spread;
                 for _ in at..end {
                     let unit = (generator.next_u64() >> 40) as f32;
-                    element.append(lowest + unit * step, &mut bytes);
+                    stored.append(lowest + unit * step, &mut bytes);
                 }
             }
             Fill::Computed(value) => {
-                (at..end).for_each(|index| element.append(value(index), &mut bytes));
+                (at..end).for_each(|index| stored.append(value(index), &mut bytes));
             }
         }
         writer.write_all(&bytes)?;
@@ -152,7 +205,8 @@ mod tests {
 
     fn drawn(fill: &Fill, name: &str, count: u64) -> Vec<f32> {
         let mut bytes = Vec::new();
-        write(fill, (7, name), count, Element::Fp32, &mut bytes, &mut |_| {}).expect("memory");
+        write(fill, (7, name), count, Stored::As(Element::Fp32), &mut bytes, &mut |_| {})
+            .expect("memory");
         bytes.chunks_exact(4).map(|four| f32::from_le_bytes(four.try_into().expect("4"))).collect()
     }
 

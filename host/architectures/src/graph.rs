@@ -1,7 +1,7 @@
 //! A graph under construction: nodes, weights, constants, inputs and outputs.
 
-use crate::fill::{Element, Fill};
-use crate::onnx;
+use crate::fill::{Element, Fill, INT8, Stored};
+use host_onnx::messages as onnx;
 
 /// A value of the graph, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub(crate) struct Weight {
     pub(crate) name: String,
     pub(crate) sizes: Vec<u64>,
     pub(crate) fill: Fill,
+    pub(crate) stored: Stored,
     /// Whether it is among the parameters of the model. Running statistics and tables are not.
     pub(crate) is_parameter: bool,
 }
@@ -122,6 +123,7 @@ impl Graph {
             name: name.to_owned(),
             sizes: sizes.to_vec(),
             fill,
+            stored: Stored::As(self.element),
             is_parameter,
         });
         Value(name.to_owned())
@@ -156,6 +158,7 @@ impl Graph {
             name,
             operator: operator.to_owned(),
             attributes,
+            ..onnx::Node::default()
         });
         outputs
     }
@@ -183,7 +186,13 @@ impl Graph {
         self.constant(Vec::new(), element.code(), raw)
     }
 
+    /// Returns the zero of 8-bit integers.
+    pub(crate) fn zero_of_int8(&mut self) -> Value {
+        self.constant(Vec::new(), INT8, vec![0])
+    }
+
     fn constant(&mut self, sizes: Vec<i64>, element: i32, raw: Vec<u8>) -> Value {
+        let raw = onnx::Bytes::from(raw);
         let same = |tensor: &&onnx::Tensor| {
             tensor.sizes == sizes && tensor.element == element && tensor.raw.as_ref() == Some(&raw)
         };
@@ -242,7 +251,10 @@ pub(crate) fn value_info(name: &str, element: i32, axes: &[Axis]) -> onnx::Value
     });
     let shape = Some(onnx::Shape { dimensions: dimensions.collect() });
     let tensor = Some(onnx::TensorType { element, shape });
-    onnx::ValueInfo { name: name.to_owned(), kind: Some(onnx::Type { tensor }) }
+    onnx::ValueInfo {
+        name: name.to_owned(),
+        kind: Some(onnx::Type { tensor, ..onnx::Type::default() }),
+    }
 }
 
 /// Returns the number of an input's element type in ONNX.

@@ -17,7 +17,7 @@ mod fill;
 mod graph;
 mod layers;
 mod model;
-mod onnx;
+mod quantise;
 mod size;
 
 use std::collections::BTreeMap;
@@ -155,10 +155,15 @@ impl Architecture {
     ///
     /// # Panics
     ///
-    /// Never: sizes that do not fit together are refused when they are read.
+    /// Never: sizes that do not fit together are refused when they are read, and ranges do not depend on sizes.
     #[must_use]
     pub fn model(&self, element: Element, seed: u64) -> Model {
-        let graph = self.graph(element).expect("the sizes fit together");
+        let is_quantised = element == Element::Int8;
+        let format = if is_quantised { Element::Fp32 } else { element };
+        let mut graph = self.graph(format).expect("the sizes fit together");
+        if is_quantised {
+            quantise::quantise(&mut graph).expect("the ranges of all operators are known");
+        }
         Model::new(self.family.name, &self.to_string(), graph, seed)
     }
 

@@ -6,12 +6,12 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
-use prost::Message;
+use host_onnx::Model as OnnxModel;
 
 use crate::error::WriteError;
 use crate::fill::{self, Element};
 use crate::graph::{Graph, Input, element_of, value_info};
-use crate::onnx;
+use host_onnx::messages as onnx;
 
 /// Version of the builders: another one means other files for the same description.
 const BUILDER: u32 = 1;
@@ -37,7 +37,7 @@ impl Model {
         let mut model = Self { name, graph, seed, file: Vec::new(), weights: 0 };
         let (tensors, weights) = model.external();
         model.weights = weights;
-        model.file = model.message(description, tensors).encode_to_vec();
+        model.file = OnnxModel::to_bytes(&model.message(description, tensors));
         model
     }
 
@@ -153,11 +153,10 @@ impl Model {
         progress(self.file.len() as u64);
         let mut file =
             BufWriter::with_capacity(1 << 20, File::create(folder.join(self.weights_name()))?);
-        let element = self.graph.element;
         for weight in &self.graph.weights {
             let of = (self.seed, weight.name.as_str());
-            fill::write(&weight.fill, of, weight.count(), element, &mut file, progress)?;
-            let bytes = weight.count() * element.bytes();
+            fill::write(&weight.fill, of, weight.count(), weight.stored, &mut file, progress)?;
+            let bytes = weight.count() * weight.stored.bytes();
             let padding = vec![0; (bytes.next_multiple_of(ALIGNMENT) - bytes) as usize];
             file.write_all(&padding)?;
             progress(padding.len() as u64);
@@ -167,10 +166,9 @@ impl Model {
 
     /// Returns the tensors of the weights, which name their places in the other file, and its size.
     fn external(&self) -> (Vec<onnx::Tensor>, u64) {
-        let element = self.graph.element;
         let mut offset = 0;
         let tensors = self.graph.weights.iter().map(|weight| {
-            let length = weight.count() * element.bytes();
+            let length = weight.count() * weight.stored.bytes();
             let external = vec![
                 onnx::Entry::new("location", self.weights_name()),
                 onnx::Entry::new("offset", offset),
@@ -179,11 +177,11 @@ impl Model {
             offset += length.next_multiple_of(ALIGNMENT);
             onnx::Tensor {
                 sizes: weight.sizes.iter().map(|size| *size as i64).collect(),
-                element: element.code(),
+                element: weight.stored.code(),
                 name: weight.name.clone(),
-                raw: None,
                 external,
                 location: Some(1),
+                ..onnx::Tensor::default()
             }
         });
         (tensors.collect(), offset)
@@ -193,7 +191,7 @@ impl Model {
         let Graph { element, nodes, constants, inputs, outputs, .. } = &self.graph;
         // The first set of operators in which a convolution takes bf16 is 22. Older engines know 18.
         let (ir_version, version) = match element {
-            Element::Fp32 | Element::Fp16 => (8, 18),
+            Element::Fp32 | Element::Fp16 | Element::Int8 => (8, 18),
             Element::Bf16 => (10, 22),
         };
         let input =
@@ -210,6 +208,7 @@ impl Model {
                 outputs: (outputs.iter())
                     .map(|(value, axes)| value_info(&value.0, element.code(), axes))
                     .collect(),
+                ..onnx::Graph::default()
             }),
             opset_import: vec![onnx::OperatorSet { domain: Some(String::new()), version }],
             metadata: vec![
@@ -217,6 +216,7 @@ impl Model {
                 onnx::Entry::new("tare.seed", self.seed),
                 onnx::Entry::new("tare.builder", BUILDER),
             ],
+            ..onnx::Model::default()
         }
     }
 }

@@ -130,6 +130,46 @@ fn formats_and_seeds_and_sizes_are_other_models_with_other_hashes() {
 }
 
 #[test]
+fn every_architecture_has_int8_whose_products_with_weights_are_quantised() {
+    for name in names() {
+        let architecture = architecture(name);
+        let [full, int8] = [Element::Fp32, Element::Int8].map(|it| architecture.model(it, 0));
+        assert_eq!(full.parameters(), int8.parameters(), "{name}");
+        assert!(int8.operators().contains("DequantizeLinear"), "{name}");
+        let read = |model: &host_architectures::Model| {
+            host_onnx::Model::of_bytes(model.file()).expect("a model").facts
+        };
+        let (full, int8) = (read(&full), read(&int8));
+        assert_eq!(int8.precision(), Some("int8"), "{name}");
+        // Tables of embeddings and vectors stay as they are.
+        let quantised = int8.weights["int8"].elements as f64;
+        assert!(quantised > 0.3 * full.parameters() as f64, "{name}: {quantised}");
+    }
+}
+
+#[test]
+fn int8_weights_are_the_same_ones_rounded() {
+    let cache = tempfile::tempdir().expect("a folder");
+    let read = |element| {
+        let model = architecture("resnet18:width=8,image=32,classes=10").model(element, 3);
+        let path = model.ensure(cache.path(), &mut |_| {}).expect("a model");
+        std::fs::read(path.with_file_name("resnet18.onnx.data")).expect("weights")
+    };
+    let (full, int8) = (read(Element::Fp32), read(Element::Int8));
+    // The first tensor is the first kernel: 8 channels of 3 × 7 × 7, with gain 1.6.
+    let count = 8 * 3 * 7 * 7;
+    let scale = 1.6 / 147_f32.sqrt() * 3_f32.sqrt() / 63.0;
+    let mut greatest = 0;
+    for index in 0..count {
+        let value = f32::from_le_bytes(full[4 * index..4 * index + 4].try_into().expect("4"));
+        let rounded = int8[index].cast_signed();
+        greatest = greatest.max(rounded.unsigned_abs());
+        assert!((value / scale - f32::from(rounded)).abs() < 0.51, "{value} {rounded}");
+    }
+    assert!((62..=63).contains(&greatest), "the scale is used: {greatest}");
+}
+
+#[test]
 fn half_precision_files_hold_the_same_weights_rounded() {
     let cache = tempfile::tempdir().expect("a folder");
     let [full, half] = [Element::Fp32, Element::Fp16].map(|element| {

@@ -152,7 +152,7 @@ pub enum Command {
     Bench(Box<BenchArguments>),
     /// Show what a model is: inputs, outputs, operators, weights, and a [[model]] for a manifest.
     Inspect(InspectArguments),
-    /// Check a manifest, with the files, plugins, options and limits in it, without running it.
+    /// Check a manifest, with the models, files, plugins, options and limits in it, without running it.
     Validate(ManifestArgument),
     /// Show the cases and gaps that a run would have, and an estimate of its time.
     Plan(ManifestArgument),
@@ -268,6 +268,10 @@ pub struct BenchArguments {
     /// Processes that measure each case, one after the other: several show how much they differ.
     #[arg(long, value_name = "N")]
     pub processes: Option<u32>,
+    /// The most memory that the processes of a case may use, such as 2GiB. Cases whose weights alone take more are left
+    /// out; others are ended when they use more.
+    #[arg(long, value_name = "SIZE", value_parser = host_manifest::size)]
+    pub memory_limit: Option<u64>,
     /// Options of every run.
     #[command(flatten)]
     pub run: OptionsOfRuns,
@@ -286,6 +290,7 @@ impl BenchArguments {
             metrics: self.metric.clone(),
             duration: self.duration.clone(),
             processes: self.processes,
+            memory_limit: self.memory_limit,
         }
     }
 }

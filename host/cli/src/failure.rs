@@ -216,7 +216,6 @@ impl From<ExperimentError> for Failure {
                     None => failure(Exit::Failure),
                 }
             }
-            ExperimentError::LostWeights { .. } => failure(Exit::Failure),
             ExperimentError::NoSuchRuntimePlugin { .. }
             | ExperimentError::NoModel { .. }
             | ExperimentError::Architecture(_) => failure(Exit::Usage),

@@ -11,7 +11,7 @@ use host_manifest::{
     ArchitectureMention, Experiment, ManifestError, Mentions, Model, PerPrecision,
 };
 use host_plan::{Plan, PlannedCase};
-use host_record::{FileId, InputSource, Precision, SyntheticInput};
+use host_record::{FileId, InputSource, ModelStructure, Precision, SyntheticInput};
 
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Progress};
@@ -105,6 +105,15 @@ impl Architectures {
         Some(PerPrecision::Each(each))
     }
 
+    /// Returns the structure of each file, as a plan takes it.
+    pub(crate) fn structures(&self) -> impl Iterator<Item = (FileId, ModelStructure)> + '_ {
+        self.files.iter().map(|(file, model)| {
+            let read =
+                host_onnx::Model::of_bytes(model.file()).expect("a model is written as ONNX");
+            (file.clone(), read.facts.structure())
+        })
+    }
+
     /// Returns each file with its path in the cache.
     pub(crate) fn paths<'a>(
         &'a self,
@@ -118,32 +127,20 @@ impl Architectures {
         if self.known.is_empty() {
             return None;
         }
-        let precisions = Element::ALL.map(precision);
         plan.items().find_map(|item| {
             let key = item.key();
             let Known { architecture, longest_sequence } = self.known.get(&key.model)?;
             let name = architecture.name();
-            let error = |message, hint: String| ManifestError {
-                message,
+            let (length, most) = (u64::from(key.tokens()?), (*longest_sequence)?);
+            (length > most).then(|| ManifestError {
+                message: format!(
+                    "`{name}` takes sequences of at most {most} positions, got {length}"
+                ),
                 span: mentions.matrix.clone().unwrap_or(0..0),
                 label: "cannot be planned".into(),
-                hint: Some(hint),
-            };
-            if !precisions.contains(&key.precision) {
-                return Some(error(
-                    format!("`{name}` has no weights in {}", key.precision),
-                    format!(
-                        "architectures have {}; for others, give a file by `path`",
-                        precisions.map(|precision| precision.to_string()).join(", ")
-                    ),
-                ));
-            }
-            let (length, most) = (u64::from(key.tokens()?), (*longest_sequence)?);
-            (length > most).then(|| {
-                error(
-                    format!("`{name}` takes sequences of at most {most} positions, got {length}"),
-                    format!("give shorter ones, or more positions: `{name}:positions={length}`"),
-                )
+                hint: Some(format!(
+                    "give shorter ones, or more positions: `{name}:positions={length}`"
+                )),
             })
         })
     }
@@ -188,6 +185,7 @@ fn precision(element: Element) -> Precision {
         Element::Fp32 => Precision::Fp32,
         Element::Fp16 => Precision::Fp16,
         Element::Bf16 => Precision::Bf16,
+        Element::Int8 => Precision::Int8,
     }
 }
 
@@ -251,7 +249,7 @@ mod tests {
         let PerPrecision::Each(files) = architectures.files_of("t5_small", 0).expect("one") else {
             panic!("a file for each format")
         };
-        assert_eq!(files.len(), 3);
+        assert_eq!(files.len(), 4);
         assert_eq!(files[&Precision::Fp16].name, "t5_small");
         assert_ne!(files[&Precision::Fp16].sha256, files[&Precision::Fp32].sha256);
     }

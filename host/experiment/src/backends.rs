@@ -55,6 +55,11 @@ impl ChosenBackend {
         }
     }
 
+    /// Returns the ends of names of the models that it reads; `None` if it may read any.
+    pub(crate) fn formats(&self) -> Option<&Vec<String>> {
+        self.plugin.as_ref().ok()?.plugin.metadata.formats.as_ref()
+    }
+
     /// Returns the plugin if its runtime is missing.
     fn without_runtime(&self) -> Option<&NativePlugin> {
         match (&self.plugin, &self.runtime) {

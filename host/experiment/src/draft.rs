@@ -1,6 +1,6 @@
 //! From a manifest's path to an experiment with its files found, hashed and its plugins chosen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +9,16 @@ use host_hash::sha256_of_file;
 use host_machine::Machine;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
+    suggestions,
 };
-use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
-use host_record::{FileId, ModelStructure, Pin, list_of_processors};
+use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError, PlannedCase};
+use host_record::{
+    Axis, AxisRole, CaseKey, Failure, FileId, InputSource, ModelStructure, Pin, list_of_processors,
+};
 use host_registry::Registry;
 use host_run::{Interrupt, LocalExecutor};
 use host_runtime::Runtimes;
+use serde_json::Value;
 
 use crate::architectures::Architectures;
 use crate::backends::{
@@ -173,6 +177,7 @@ impl Draft {
         }
         let of_backends = mentions.backends.iter();
         let of_backends = of_backends.flat_map(|mention| backend_options(mention, &registry));
+        wrong.extend(mentions.backends.iter().flat_map(|it| option_values(it, &registry)));
         for problem in of_backends.chain(problems) {
             let is_missing = problem.is_missing;
             match ManifestError::try_from(problem) {
@@ -194,6 +199,7 @@ impl Draft {
             }
         };
 
+        wrong.extend(unread(&mentions, experiment.as_ref(), &backends));
         let is_of_plugins = wrong.is_empty();
         let mut errors: Vec<_> = wrong.into_iter().chain(missing).collect();
         errors.sort_by_key(|error| error.span.start);
@@ -222,9 +228,13 @@ impl Checked {
     pub fn plan(self, settings: &Settings) -> Result<Planned> {
         let Self { manifest, mut files, backends, .. } = self;
         let mut executor = executor(settings)?;
-        files.complete(&backends, &mut executor, &settings.interrupt)?;
+        files.complete(&manifest, &backends, &mut executor, &settings.interrupt)?;
         let described = describe_backends(&backends, &executor, &settings.interrupt);
+        if settings.interrupt.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
         let plan = manifest.plan(&files, described.facts)?;
+        manifest.check_data(&plan, &executor, &settings.interrupt)?;
         Ok(Planned { manifest, plan })
     }
 }
@@ -245,17 +255,68 @@ impl Manifest {
         let Files { models, structures, data, .. } = files;
         let (models, structures, data) = (models.clone(), structures.clone(), data.clone());
         let facts = Facts { machine: host_machine::name(), models, structures, data, backends };
-        let refused = |error| {
-            let errors = ManifestErrors { errors: vec![error] };
-            let (name, text) = (self.name.clone(), self.text.clone());
-            Error::Manifest { errors, name, text, is_of_plugins: false }
-        };
-        let plan = Plan::new(&self.experiment, facts);
-        let plan = plan.map_err(|error| refused(plan_error(&error, &self.mentions)))?;
+        let plan = Plan::new(&self.experiment, facts).map_err(|errors| {
+            self.refused(errors.iter().map(|error| plan_error(error, &self.mentions)).collect())
+        })?;
         match files.architectures.refusal(&plan, &self.mentions) {
-            Some(error) => Err(refused(error)),
+            Some(error) => Err(self.refused(vec![error])),
             None => Ok(plan),
         }
+    }
+
+    /// Checks the files with inputs and labels of each model, in a worker: their shapes, types and numbers of examples
+    /// must fit the model. Only models whose file tells their inputs are checked here.
+    ///
+    /// # Errors
+    ///
+    /// The first problem of each model.
+    pub(crate) fn check_data(
+        &self,
+        plan: &Plan,
+        executor: &LocalExecutor,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        if !self
+            .experiment
+            .models
+            .iter()
+            .any(|model| matches!(model.inputs, InputSource::Files { .. }))
+        {
+            return Ok(());
+        }
+        let mut checked = BTreeSet::new();
+        let mut errors: BTreeMap<String, ManifestError> = BTreeMap::new();
+        for item in plan.items() {
+            let PlannedCase::Case(case) = item else { continue };
+            let key = &case.key;
+            if !matches!(case.inputs, InputSource::Files { .. })
+                || errors.contains_key(&key.model)
+                || !checked.insert((case.model.clone(), shape_of(key)))
+            {
+                continue;
+            }
+            let answer = executor.check_inputs(&case, interrupt);
+            if interrupt.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            if let Err(error) = answer {
+                let error = ManifestError {
+                    message: format!("the model `{}`: {}", key.model, reason(&error.failure)),
+                    span: self.mentions.models.get(&key.model).cloned().unwrap_or(0..0),
+                    label: "its data does not fit".into(),
+                    hint: None,
+                };
+                errors.insert(key.model.clone(), error);
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(self.refused(errors.into_values().collect())) }
+    }
+
+    /// Returns errors of the manifest, in the order of its text.
+    fn refused(&self, mut errors: Vec<ManifestError>) -> Error {
+        errors.sort_by_key(|error| error.span.start);
+        let (name, text) = (self.name.clone(), self.text.clone());
+        Error::Manifest { errors: ManifestErrors { errors }, name, text, is_of_plugins: false }
     }
 }
 
@@ -377,6 +438,7 @@ fn files(
             files.paths.add_file(file, &path);
         }
     }
+    files.structures.extend(architectures.structures());
     files.architectures = architectures;
     files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
     Ok(files)
@@ -387,7 +449,17 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
         PlanError::Empty => (mentions.exclude.clone(), "leaves nothing"),
         PlanError::NoReference { .. } => (mentions.reference.clone(), "cannot be used"),
-        PlanError::Axes { model, .. } | PlanError::Steers { model, .. } => {
+        PlanError::UnknownInput { model, input, .. } => (
+            mentions.inputs.get(model).and_then(|inputs| inputs.get(input)).cloned(),
+            "not an input of the model",
+        ),
+        PlanError::BeyondTable { model, input, .. } => (
+            mentions.inputs.get(model).and_then(|inputs| inputs.get(input)).cloned(),
+            "beyond its table",
+        ),
+        PlanError::Axes { model, .. }
+        | PlanError::Steers { model, .. }
+        | PlanError::NoFile { model, .. } => {
             (mentions.models.get(model).cloned(), "does not fit its file")
         }
         _ => (mentions.matrix.clone(), "cannot be planned"),
@@ -398,6 +470,65 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
         label: label.into(),
         hint: error.hint(),
     }
+}
+
+/// Returns errors of models whose files no chosen backend reads, by the end of their name. A backend that does not list
+/// the formats that it reads may read any.
+fn unread(
+    mentions: &Mentions,
+    experiment: Option<&Experiment>,
+    backends: &[ChosenBackend],
+) -> Vec<ManifestError> {
+    let formats: Option<Vec<(&str, &Vec<String>)>> =
+        backends.iter().map(|backend| Some((backend.id.as_str(), backend.formats()?))).collect();
+    let (Some(experiment), Some(formats)) = (experiment, formats.filter(|all| !all.is_empty()))
+    else {
+        return Vec::new();
+    };
+    let paths = experiment.models.iter().flat_map(|model| model.path.values());
+    let paths: BTreeSet<&PathBuf> = paths.collect();
+    let is_read = |path: &Path| {
+        let end = path.extension().and_then(|end| end.to_str());
+        end.is_some_and(|end| formats.iter().any(|(_, known)| known.iter().any(|it| it == end)))
+    };
+    let wrong =
+        mentions.files.iter().filter(|file| paths.contains(&file.path) && !is_read(&file.path));
+    let known = formats.iter().map(|(id, known)| format!("`{id}` reads .{}", known.join(", .")));
+    let known = known.collect::<Vec<_>>().join("; ");
+    let error = |file: &FileMention| ManifestError {
+        message: format!("no chosen backend reads {}", file.path.display()),
+        span: file.place.clone(),
+        label: "not a model that they know".into(),
+        hint: Some(known.clone()),
+    };
+    wrong.map(error).collect()
+}
+
+/// Returns problems of option values that a backend's `plugin.toml` does not list, if it lists those of the option.
+fn option_values(mention: &PluginMention, registry: &Registry) -> Vec<ManifestError> {
+    let native = registry.native(&mention.id, &mention.version);
+    let Some(native) = native else { return Vec::new() };
+    let (Some(Value::Object(given)), places) = (&mention.options, &mention.option_places) else {
+        return Vec::new();
+    };
+    let wrong = given.iter().filter_map(|(name, value)| {
+        let known = native.metadata.option_values.get(name)?;
+        let value = value.as_str()?;
+        if known.iter().any(|it| it == value) {
+            return None;
+        }
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
+        Some(ManifestError {
+            message: format!(
+                "the option `{name}` of the backend plugin `{}` cannot be `{value}`",
+                mention.id
+            ),
+            span: places.get(name).map_or(0..0, |place| place.value.clone()),
+            label: "not one of its values".into(),
+            hint: Some(suggestions(value, &known, "it can be")),
+        })
+    });
+    wrong.collect()
 }
 
 /// Returns problems of options that a backend's `plugin.toml` does not list, if it lists any. A listed name
@@ -436,32 +567,54 @@ pub(crate) struct Files {
 
 impl Files {
     /// Finds all files that models consist of, and hashes them; then gives the executor the paths of models, data
-    /// and these backends on this machine. A model that cannot be read, or that names a file that is not there,
-    /// keeps its own hash: each of its cases fails, with the reason.
+    /// and these backends on this machine.
     ///
     /// # Errors
     ///
-    /// If a file of weights cannot be read.
+    /// If a file is not a model, or a file of weights is missing, truncated or cannot be read.
     pub(crate) fn complete(
         &mut self,
+        manifest: &Manifest,
         backends: &[ChosenBackend],
         executor: &mut LocalExecutor,
         interrupt: &Interrupt,
     ) -> Result<()> {
         let paths: BTreeMap<FileId, PathBuf> =
             self.data.iter().map(|(path, hash)| (FileId::of(path, hash), path.clone())).collect();
-        let mut whole = BTreeMap::new();
+        let (mut whole, mut wrong) = (BTreeMap::new(), BTreeMap::new());
         for file in self.models.values().flat_map(ModelFacts::values) {
-            let Some(path) = paths.get(file).filter(|_| !whole.contains_key(file)) else {
+            let is_new = !whole.contains_key(file) && !wrong.contains_key(file);
+            let Some(named) = paths.get(file).filter(|_| is_new) else {
                 continue;
             };
-            let path = absolute(&self.base.join(path));
-            let Ok(structure) = executor.inspect(&path, interrupt) else { continue };
+            let path = absolute(&self.base.join(named));
+            let structure = match executor.inspect(&path, interrupt) {
+                Ok(structure) => structure,
+                Err(_) if interrupt.is_interrupted() => return Err(Error::Interrupted),
+                Err(error) => {
+                    let mut mentions = manifest.mentions.files.iter();
+                    let mention = mentions.find(|mention| mention.path == *named);
+                    let error = ManifestError {
+                        message: reason(&error.failure),
+                        span: mention.map_or(0..0, |mention| mention.place.clone()),
+                        label: match error.failure {
+                            Failure::Backend { .. } => "cannot be used as a model".into(),
+                            _ => "could not be looked into".into(),
+                        },
+                        hint: None,
+                    };
+                    wrong.insert(file.clone(), error);
+                    continue;
+                }
+            };
             let parts = parts(&path, &structure.weights)?;
             let complete = FileId { parts, ..file.clone() };
             self.paths.add_file(complete.clone(), &path);
             self.structures.insert(complete.clone(), structure);
             whole.insert(file.clone(), complete);
+        }
+        if !wrong.is_empty() {
+            return Err(manifest.refused(wrong.into_values().collect()));
         }
         for model in self.models.values_mut() {
             *model = model.map(|file| whole.get(file).unwrap_or(file).clone());
@@ -474,6 +627,23 @@ impl Files {
         }
         executor.resolver = Arc::new(paths);
         Ok(())
+    }
+}
+
+/// Returns the coordinates that shapes of inputs can depend on: those that are neither a load nor the place of the work.
+fn shape_of(key: &CaseKey) -> String {
+    let place = [Axis::Backend, Axis::Device, Axis::Precision];
+    let axes = Axis::ALL.iter().filter(|it| it.role() != AxisRole::Load && !place.contains(it));
+    let values = axes.filter_map(|axis| Some(format!("{}={}", axis.name(), axis.value(key)?)));
+    values.collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the reason of a failure without the call that it comes from.
+fn reason(failure: &Failure) -> String {
+    match failure {
+        Failure::Backend { message, .. } => message.clone(),
+        Failure::Input { detail } => detail.clone(),
+        failure => failure.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use host_architectures::ArchitectureError;
 use host_manifest::ManifestErrors;
-use host_onnx::{OnnxError, WeightsFile};
+use host_onnx::OnnxError;
 use host_record::{CaseKey, Gap, PluginIdentity};
 use host_registry::{Problem, RegistryError};
 use host_run::RunError;
@@ -65,14 +65,6 @@ pub enum Error {
     /// A model's file cannot be read, or is not a model.
     #[error(transparent)]
     Onnx(#[from] OnnxError),
-    /// A model's weights are missing or cut short.
-    #[error("the weights of {} in `{}` are {}", path.display(), file.location, lost(file))]
-    LostWeights {
-        /// The model's file.
-        path: PathBuf,
-        /// The file of weights.
-        file: WeightsFile,
-    },
     /// An architecture has other sizes than those that are given.
     #[error(transparent)]
     Architecture(ArchitectureError),
@@ -273,14 +265,6 @@ pub enum Hint {
     Text(String),
 }
 
-/// Returns what is wrong with a file of weights.
-fn lost(file: &WeightsFile) -> String {
-    match file.found {
-        Some(found) => format!("cut short: it has {found} bytes of {}", file.needed),
-        None => "missing".into(),
-    }
-}
-
 impl Error {
     /// Returns the remedy, if there is one.
     #[must_use]
@@ -297,7 +281,9 @@ impl Error {
                 "models and data are found from there, and recorded as text: put them elsewhere",
             ),
             Self::NoModel { hint, .. } => hint.clone().map(Hint::Text),
-            Self::LostWeights { .. } => text("put the file beside the model, under this name"),
+            Self::Onnx(OnnxError::Weights { .. }) => {
+                text("put the whole file beside the model, under this name")
+            }
             Self::Architecture(error) => error.hint().map(Hint::Text),
             Self::NoCache => text("set XDG_CACHE_HOME, or HOME, to an absolute path"),
             Self::NoBackend => Some(Hint::ListPlugins),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError, Element};
-use host_model::Sizes;
-use host_onnx::{Axis, Cost, Facts, Model, NoCost, Value};
-use host_record::{AxesChoice, AxesUse, AxisPlace, Port, PortAxis, Signature};
+use host_model::{Closing, Sizes};
+use host_onnx::{Cost, Facts, Model, NoCost, Value};
+use host_record::{AxesChoice, AxesUse, AxisPlace, LegalValues, PortAxis, Signature};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -31,6 +31,8 @@ pub struct Inspection {
     pub axes: AxesUse,
     /// A `[[model]]` for a manifest, with a size for each open axis and legal values for each input.
     pub block: String,
+    /// Inputs whose value in the `[[model]]` is a guess: they decide what is computed, or how much.
+    pub guessed: Vec<String>,
     /// The batch of a manifest: 1, or the size that the model has.
     pub batch: u64,
     /// The cost of a pass over this batch, at the sizes of the `[[model]]`.
@@ -58,31 +60,21 @@ impl Meaning {
         let is_among = |places: &[AxisPlace], index: usize| {
             places.iter().any(|place| place.input == input.name && place.axis as usize == index)
         };
-        let meaning = |(index, axis): (usize, &Axis)| match axis {
+        let meaning = |(index, axis): (usize, &PortAxis)| match axis {
             _ if is_among(&axes.batch.places, index) => Self::Batch,
             _ if is_among(&axes.sequence.places, index) => Self::Sequence,
-            Axis::Fixed(_) => Self::Fixed,
-            Axis::Open(_) => Self::Open,
+            PortAxis::Fixed(_) => Self::Fixed,
+            PortAxis::Dynamic(_) => Self::Open,
         };
         input.axes.iter().flatten().enumerate().map(meaning).collect()
     }
 }
 
 /// Returns which axes of a model's inputs count examples and tokens, by the default rule.
-fn axes_of(facts: &Facts) -> AxesUse {
-    let axis = |axis: &Axis| match axis {
-        Axis::Fixed(size) => PortAxis::Fixed(*size),
-        Axis::Open(name) => PortAxis::Dynamic(name.clone()),
-    };
-    let port = |value: &Value| Port {
-        name: value.name.clone(),
-        axes: value.axes.as_ref().map(|axes| axes.iter().map(axis).collect()),
-    };
-    let ports = |values: &[Value]| values.iter().map(port).collect();
-    let signature = Signature { inputs: ports(&facts.inputs), outputs: ports(&facts.outputs) };
+fn axes_of(signature: &Signature) -> AxesUse {
     let (choice, dimensions) = (AxesChoice::default(), BTreeMap::new());
     let sizes = Sizes { choice: &choice, dimensions: &dimensions };
-    let meaning = host_model::Meaning::new(&signature, sizes);
+    let meaning = host_model::Meaning::new(signature, sizes);
     meaning.map(|meaning| meaning.axes().clone()).unwrap_or_default()
 }
 
@@ -124,25 +116,28 @@ pub fn inspect(word: &Path) -> Result<Inspection> {
         Source::Architecture(name) => name.clone(),
     };
     let facts = file.facts.clone();
-    let axes = axes_of(&facts);
-    let block = Block { model: [Entry::new(&name, source, &facts, &axes)] };
-    let block = toml::to_string(&block).expect("texts and numbers are TOML");
+    let signature = facts.structure().signature.unwrap_or_default();
+    let axes = axes_of(&signature);
     let batch = fixed_batch(&axes).unwrap_or(1);
-    let shapes = facts.inputs.iter().filter_map(|input| {
-        let open = input.axes.as_deref()?;
-        let sizes = open.iter().zip(Meaning::of(input, &axes)).map(|(axis, meaning)| {
-            match (axis, meaning) {
-                (Axis::Fixed(size), _) => *size,
-                (Axis::Open(_), Meaning::Batch) => batch,
-                (Axis::Open(_), Meaning::Sequence) => length,
-                (Axis::Open(name), _) => usual_size(name),
-            }
-        });
-        Some((input.name.clone(), sizes.collect()))
-    });
-    let cost = file.cost(&shapes.collect());
+    let closing = Closing::of(&signature, batch, |symbol| usual_size(symbol, length));
+    let shapes = closing.shapes(&signature, batch);
+    // The inputs of an architecture are known.
+    let is_file = matches!(source, Source::Path(_));
+    let (guessed, inputs, sizes) = match is_file {
+        true => {
+            let guessed: Vec<_> = steering(&facts).collect();
+            (guessed.clone(), drawn(&guessed, closing.dimensions), closing.sizes)
+        }
+        false => Default::default(),
+    };
+    let axes_of_block =
+        (!sizes.is_empty()).then_some(AxesChoice { sizes, ..AxesChoice::default() });
+    let id = quick::free_id(&name, &[]);
+    let block = Block { model: [Entry { id, source, axes: axes_of_block, inputs }] };
+    let block = toml::to_string(&block).expect("texts and numbers are TOML");
+    let cost = file.cost(&shapes);
     let parameters = parameters.unwrap_or_else(|| facts.parameters());
-    Ok(Inspection { model, bytes, parameters, facts, axes, block, batch, cost })
+    Ok(Inspection { model, bytes, parameters, facts, axes, block, guessed, batch, cost })
 }
 
 fn of_file(word: &Path, error: &ArchitectureError) -> Result<(Source, Model, u64)> {
@@ -205,6 +200,8 @@ struct Entry {
     id: String,
     #[serde(flatten)]
     source: Source,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    axes: Option<AxesChoice>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     inputs: BTreeMap<String, Drawn>,
 }
@@ -220,54 +217,43 @@ struct Drawn {
     dimensions: BTreeMap<String, u64>,
 }
 
+/// Returns the inputs that decide what is computed, or how much. All others are drawn as the graph tells.
+fn steering(facts: &Facts) -> impl Iterator<Item = String> {
+    let steer = facts.legal.iter().filter(|(_, legal)| **legal == LegalValues::Steers);
+    steer.map(|(name, _)| name.clone())
+}
+
+fn drawn(
+    guessed: &[String],
+    dimensions: BTreeMap<String, BTreeMap<String, u64>>,
+) -> BTreeMap<String, Drawn> {
+    let with = |(name, dimensions)| (name, Drawn { dimensions, ..Drawn::default() });
+    let mut inputs: BTreeMap<String, Drawn> = dimensions.into_iter().map(with).collect();
+    for name in guessed {
+        let input = inputs.entry(name.clone()).or_default();
+        (input.low, input.high) = (Some(1), Some(1));
+    }
+    inputs
+}
+
 /// Sizes of open axes by what their names contain; others have [`OTHER`].
 const SIZES: [(&str, u64); 4] = [("seq", LENGTH), ("height", 224), ("width", 224), ("channel", 3)];
 const OTHER: u64 = 16;
 const LENGTH: u64 = 128;
 
-fn usual_size(name: &str) -> u64 {
+fn usual_size(name: &str, length: u64) -> u64 {
     let name = name.to_lowercase();
-    SIZES.iter().find(|(part, _)| name.contains(part)).map_or(OTHER, |(_, size)| *size)
+    let size = SIZES.iter().find(|(part, _)| name.contains(part)).map_or(OTHER, |(_, size)| *size);
+    if size == LENGTH { length } else { size }
 }
 
-impl Entry {
-    fn new(name: &str, source: Source, facts: &Facts, axes: &AxesUse) -> Self {
-        // The inputs of an architecture are known.
-        let is_file = matches!(source, Source::Path(_));
-        let inputs = facts.inputs.iter().filter(|_| is_file).filter_map(|input| {
-            let drawn = Drawn::of(input, facts, axes);
-            let is_usual =
-                drawn.low.is_none() && drawn.high.is_none() && drawn.dimensions.is_empty();
-            (!is_usual).then(|| (input.name.clone(), drawn))
-        });
-        Self { id: quick::free_id(name, &[]), inputs: inputs.collect(), source }
-    }
-}
-
-impl Drawn {
-    fn of(input: &Value, facts: &Facts, meaning: &AxesUse) -> Self {
-        let is_whole = input.element.as_deref().is_some_and(|element| element.contains("int"));
-        let is_mask = input.name.to_lowercase().contains("mask");
-        let (low, high) = match facts.tables.get(&input.name) {
-            Some(rows) => (Some(0), Some(rows.saturating_sub(1))),
-            None if is_mask && is_whole => (Some(1), Some(1)),
-            None => (None, None),
-        };
-        let axes = input.axes.as_deref().unwrap_or_default();
-        let open = axes.iter().enumerate().zip(Meaning::of(input, meaning)).filter_map(
-            |((index, axis), it)| {
-                let Axis::Open(name) = axis else { return None };
-                if it == Meaning::Batch {
-                    return None;
-                }
-                let size = usual_size(name);
-                let has_name = !matches!(name.as_str(), "" | "?");
-                let key = if has_name { name.clone() } else { index.to_string() };
-                Some((key, size))
-            },
-        );
-        Self { low, high, dimensions: open.collect() }
-    }
+/// A manifest for a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelManifest {
+    /// Its text.
+    pub text: String,
+    /// Inputs whose value in it is a guess: they decide what is computed, or how much.
+    pub guessed: Vec<String>,
 }
 
 /// Returns a manifest for a model that runs as it is, from the template. It is written beside `folder`, so a
@@ -276,11 +262,11 @@ impl Drawn {
 /// # Errors
 ///
 /// As [`inspect`].
-pub fn manifest_for(word: &Path, folder: &Path) -> Result<String> {
-    let Inspection { block, batch, facts, axes, .. } = inspect(word)?;
+pub fn manifest_for(word: &Path, folder: &Path) -> Result<ModelManifest> {
+    let Inspection { block, batch, facts, axes, guessed, .. } = inspect(word)?;
     // Those of an architecture are written when they are needed.
     if word.to_str().is_none_or(|word| word.parse::<Architecture>().is_err()) {
-        quick::check_weights(word, &facts)?;
+        facts.check_files(word)?;
     }
     let absolute = |path: &Path| -> Result<PathBuf> {
         let path = std::path::absolute(path);
@@ -298,15 +284,19 @@ pub fn manifest_for(word: &Path, folder: &Path) -> Result<String> {
     let start = template.find("\n[[model]]\n").expect("the template has a model") + 1;
     let end = template[start..].find("\n\n").expect("a gap follows it") + start;
     let manifest = format!("{}{}{}", &template[..start], block.trim_end(), &template[end..]);
-    let is_fixed = fixed_batch(&axes).is_some();
-    Ok(match is_fixed {
-        true => manifest.replacen("\nbatch = [1, 8]", &format!("\nbatch = [{batch}]"), 1),
-        false => manifest,
-    })
+    // Another batch would fit no model.
+    let is_open = !axes.batch.places.is_empty() && fixed_batch(&axes).is_none();
+    let text = match is_open {
+        true => manifest,
+        false => manifest.replacen("\nbatch = [1, 8]", &format!("\nbatch = [{batch}]"), 1),
+    };
+    Ok(ModelManifest { text, guessed })
 }
 
 #[cfg(test)]
 mod tests {
+    use host_onnx::messages;
+
     use super::*;
 
     fn digits() -> PathBuf {
@@ -316,59 +306,79 @@ mod tests {
     #[test]
     fn axes_have_the_parts_that_runs_give_them() {
         use Meaning::{Batch, Fixed, Open, Sequence};
-        let open = |name: &str| Axis::Open(name.into());
-        let of = |axes: &[Axis]| {
+        let open = |name: &str| PortAxis::Dynamic(name.into());
+        let fixed = PortAxis::Fixed;
+        let of = |axes: &[PortAxis]| {
             let mut facts = Facts::read(&digits()).expect("a model");
-            let (name, element) = ("x".to_owned(), Some("fp32".to_owned()));
-            let input = Value { name, element, axes: Some(axes.to_vec()) };
+            let axes = Some(axes.to_vec());
+            let input = Value { name: "x".to_owned(), axes, ..Value::default() };
             facts.inputs = vec![input.clone()];
-            Meaning::of(&input, &axes_of(&facts))
+            Meaning::of(&input, &axes_of(&facts.structure().signature.expect("it has one")))
         };
-        assert_eq!(of(&[open("batch"), open("seq_len"), Axis::Fixed(8)]), [Batch, Sequence, Fixed]);
-        assert_eq!(of(&[Axis::Fixed(2), open("batch"), open("")]), [Fixed, Batch, Open]);
+        assert_eq!(of(&[open("batch"), open("seq_len"), fixed(8)]), [Batch, Sequence, Fixed]);
+        assert_eq!(of(&[fixed(2), open("batch"), open("")]), [Fixed, Batch, Open]);
         assert_eq!(of(&[open("height"), open("width")]), [Open, Open]);
     }
 
-    #[test]
-    fn a_block_can_be_pasted_and_says_what_the_graph_tells() {
-        let open = |name: &str| Axis::Open(name.into());
-        let value = |name: &str, element: &str, axes: Vec<Axis>| Value {
-            name: name.into(),
-            element: Some(element.into()),
-            axes: Some(axes),
+    /// Writes a model with inputs of these element types and axes, and returns its path.
+    fn write(folder: &Path, inputs: &[(&str, i32, &[&str])]) -> PathBuf {
+        let axis = |axis: &&str| match axis.parse() {
+            Ok(size) => messages::Dimension { size: Some(size), name: None },
+            Err(_) => messages::Dimension { size: None, name: Some((*axis).to_owned()) },
         };
-        let mut facts = Facts::read(&digits()).expect("a model");
-        facts.inputs = vec![
-            value("ids", "int64", vec![open("batch"), open("sequence")]),
-            value("attention_mask", "int64", vec![open("batch"), open("sequence")]),
-            value("x", "fp32", vec![open("batch"), open(""), Axis::Fixed(2)]),
-            value("plain", "fp32", vec![open("batch"), Axis::Fixed(2)]),
-        ];
-        facts.tables = [("ids".to_owned(), 30522)].into();
-        let entry = Entry::new("my model", Source::Path("m.onnx".into()), &facts, &axes_of(&facts));
-        let block = toml::to_string(&Block { model: [entry] }).expect("TOML");
+        let value = |(name, element, axes): &(&str, i32, &[&str])| {
+            let shape = Some(messages::Shape { dimensions: axes.iter().map(axis).collect() });
+            let tensor = Some(messages::TensorType { element: *element, shape });
+            let kind = Some(messages::Type { tensor, ..Default::default() });
+            messages::ValueInfo { name: (*name).to_owned(), kind }
+        };
+        let steered = messages::Node {
+            inputs: vec!["rounds".into(), "go".into()],
+            operator: "Loop".into(),
+            ..Default::default()
+        };
+        let (nodes, inputs) = (vec![steered], inputs.iter().map(value).collect());
+        let graph = messages::Graph { nodes, inputs, ..Default::default() };
+        let bytes = Model::to_bytes(&messages::Model { graph: Some(graph), ..Default::default() });
+        let path = folder.join("my model.onnx");
+        std::fs::write(&path, bytes).expect("the folder is writable");
+        path
+    }
+
+    #[test]
+    fn a_block_can_be_pasted_and_closes_all_axes_without_contradiction() {
+        let (float, int64) = (1, 7);
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = write(
+            folder.path(),
+            &[
+                ("ids", int64, &["batch", "sequence"]),
+                ("attention_mask", int64, &["batch", "past + sequence"]),
+                ("past", float, &["batch", "8", "past", "64"]),
+                ("x", float, &["batch", "?", "2"]),
+                ("plain", float, &["batch", "2"]),
+                ("rounds", int64, &[]),
+            ],
+        );
+        let inspection = inspect(&path).expect("a model");
+        let block = inspection.block.replace(folder.path().to_str().expect("UTF-8"), "…");
         insta::assert_snapshot!(block, @r#"
         [[model]]
         id = "my-model"
-        path = "m.onnx"
+        path = "…/my model.onnx"
 
-        [model.inputs.attention_mask]
+        [model.axes.sizes]
+        past = 16
+        sequence = 128
+
+        [model.inputs.rounds]
         low = 1
         high = 1
-
-        [model.inputs.attention_mask.dimensions]
-        sequence = 128
-
-        [model.inputs.ids]
-        low = 0
-        high = 30521
-
-        [model.inputs.ids.dimensions]
-        sequence = 128
 
         [model.inputs.x.dimensions]
         1 = 16
         "#);
+        assert_eq!(inspection.guessed, ["rounds"]);
         let text =
             format!("schema = 1\n[experiment]\nname = \"e\"\n{block}\n[[backend]]\nid = \"cpu\"\n");
         let experiment = host_manifest::parse(&text).expect("it is right");
@@ -379,17 +389,17 @@ mod tests {
     fn a_manifest_for_a_model_is_right_and_names_it_from_where_it_lies() {
         let beside = digits().canonicalize().expect("it is there");
         let folder = beside.parent().expect("a folder");
-        let text = manifest_for(&beside, folder).expect("a manifest");
+        let text = manifest_for(&beside, folder).expect("a manifest").text;
         let experiment = host_manifest::parse(&text).expect("it is right");
         assert_eq!(experiment.models[0].id, "digits");
         let paths: Vec<_> = experiment.models[0].path.values().collect();
         assert_eq!(paths, [Path::new("digits.onnx")]);
         assert_eq!(experiment.matrix.batch, [1, 8]);
-        let text = manifest_for(&beside, Path::new("/")).expect("a manifest");
+        let text = manifest_for(&beside, Path::new("/")).expect("a manifest").text;
         let experiment = host_manifest::parse(&text).expect("it is right");
         let paths: Vec<_> = experiment.models[0].path.values().collect();
         assert_eq!(paths, [&beside]);
-        let text = manifest_for(Path::new("gpt2:layers=2"), folder).expect("a manifest");
+        let text = manifest_for(Path::new("gpt2:layers=2"), folder).expect("a manifest").text;
         let experiment = host_manifest::parse(&text).expect("it is right");
         assert_eq!(experiment.models[0].architecture.as_deref(), Some("gpt2:layers=2"));
     }
@@ -397,7 +407,8 @@ mod tests {
     #[test]
     fn an_architecture_is_inspected_without_its_weights() {
         let inspection = inspect(Path::new("llama_1b")).expect("it is known");
-        assert_eq!(inspection.facts.tables["input_ids"], 32000);
+        let index = LegalValues::Index { entries: 32000, operator: "Gather".into() };
+        assert_eq!(inspection.facts.legal["input_ids"], index);
         assert_eq!(inspection.parameters, 1_100_048_384);
         assert!(inspection.bytes > 4_400_000_000, "{}", inspection.bytes);
         let cost = inspection.cost.expect("its shapes are known");

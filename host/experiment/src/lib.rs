@@ -69,7 +69,9 @@ pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
 pub use host_run::Interrupt;
-pub use inspect::{EngineAnswer, Inspection, Meaning, ask_engines, inspect, manifest_for};
+pub use inspect::{
+    EngineAnswer, Inspection, Meaning, ModelManifest, ask_engines, inspect, manifest_for,
+};
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;

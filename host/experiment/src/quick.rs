@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError};
-use host_onnx::{Facts, WeightsFile};
+use host_onnx::Facts;
 use serde::Serialize;
 use toml::Value;
 
@@ -29,6 +29,8 @@ pub struct Quick {
     pub duration: Option<String>,
     /// Processes of each case.
     pub processes: Option<u32>,
+    /// The most memory that a case may use, in bytes.
+    pub memory_limit: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -79,11 +81,14 @@ struct Backend<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
 struct Measure<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     duration: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_limit: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -125,7 +130,11 @@ impl Quick {
             model: models,
             backend: backends.iter().map(|id| Backend { id, device: &self.devices }).collect(),
             matrix: Matrix { axes: matrix, limit: self.limit },
-            measure: Measure { duration: self.duration.as_deref(), processes: self.processes },
+            measure: Measure {
+                duration: self.duration.as_deref(),
+                processes: self.processes,
+                memory_limit: self.memory_limit.map(|limit| format!("{limit} B")),
+            },
             metric: self.metrics.iter().map(|plugin| Plugin { plugin }).collect(),
             recommend: vec![Plugin { plugin: "hardware" }],
         };
@@ -146,7 +155,7 @@ impl Quick {
                     let source = file(word, &error)?;
                     // Files of other kinds are the backends' own.
                     if word.extension().is_some_and(|extension| extension == "onnx") {
-                        check_weights(word, &Facts::read(word)?)?;
+                        Facts::read(word)?.check_files(word)?;
                     }
                     vec![source]
                 }
@@ -191,15 +200,6 @@ pub(crate) fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
     path.map(Source::Path).map_err(|_| Error::FolderName { path: word.to_owned() })
 }
 
-/// Returns the error of weights that are missing or cut short.
-pub(crate) fn check_weights(path: &Path, facts: &Facts) -> Result<()> {
-    let lacks = |file: &&WeightsFile| file.found.is_none_or(|found| found < file.needed);
-    match facts.files.iter().find(lacks) {
-        Some(file) => Err(Error::LostWeights { path: path.to_owned(), file: file.clone() }),
-        None => Ok(()),
-    }
-}
-
 /// Returns an id made of a name that no other model has.
 pub(crate) fn free_id(name: &str, models: &[Model]) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -237,12 +237,14 @@ mod tests {
             metrics: vec!["latency".into()],
             duration: Some("2s".into()),
             processes: Some(3),
+            memory_limit: Some(2 << 30),
             ..Quick::default()
         };
         let text = quick.manifest().expect("a manifest").text;
         let experiment = host_manifest::parse(&text).expect("it is right");
         let ids: Vec<_> = experiment.models.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(ids, ["a--b-", "model", "a--b--2"]);
+        assert_eq!(experiment.measure.memory_limit_bytes, Some(2 << 30));
         let values = |axis: &str| -> Vec<String> {
             let document: toml::Table = text.parse().expect("TOML");
             let values = document["matrix"][axis].as_array().expect("a list");

@@ -281,13 +281,14 @@ fn prepare(
         })?;
     }
     let mut executor = executor(settings)?;
-    files.complete(&backends, &mut executor, &settings.interrupt)?;
+    files.complete(&manifest, &backends, &mut executor, &settings.interrupt)?;
     let Described { facts, failures } =
         describe_backends(&backends, &executor, &settings.interrupt);
     if settings.interrupt.is_interrupted() {
         return Err(Error::Interrupted);
     }
     let plan = manifest.plan(&files, facts)?;
+    manifest.check_data(&plan, &executor, &settings.interrupt)?;
     let cache = platform::architectures().ok_or(Error::NoCache);
     files.architectures.write(&plan, cache, observer)?;
     let plugins = plugins(&backends, &guests)?;

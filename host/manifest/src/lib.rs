@@ -44,9 +44,9 @@ pub use crate::mentions::{
 pub use crate::options::OptionPlace;
 pub use crate::precisions::PerPrecision;
 use crate::scalar::SchemaVersion;
-pub use crate::scalar::{SCHEMA_VERSION, duration};
+pub use crate::scalar::{SCHEMA_VERSION, duration, size};
 use crate::shape::{At, Described, Reader, Shape};
-pub use crate::suggestions::suggestions;
+pub use crate::suggestions::{nearest, suggestions};
 
 /// A commented manifest to begin with: what `host init` writes.
 pub const TEMPLATE: &str = include_str!("template.toml");

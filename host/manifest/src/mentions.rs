@@ -30,6 +30,8 @@ pub struct Mentions {
     pub files: Vec<FileMention>,
     /// Place of each model's id.
     pub models: BTreeMap<String, Range<usize>>,
+    /// Place of each input that a model names, by the model's id and the input's name.
+    pub inputs: BTreeMap<String, BTreeMap<String, Range<usize>>>,
     /// Models that are architectures.
     pub architectures: Vec<ArchitectureMention>,
     /// Backends.
@@ -123,6 +125,9 @@ impl Mentions {
                 .filter_map(|model| model.id.as_ref())
                 .map(|id| (id.get_ref().0.clone(), id.span()))
                 .collect(),
+            inputs: tables(&manifest.model)
+                .filter_map(|model| Some((model.id.as_ref()?.get_ref().0.clone(), inputs(model))))
+                .collect(),
             architectures: tables(&manifest.model).filter_map(architecture).collect(),
             backends: tables(&manifest.backend).filter_map(backend).collect(),
             metrics: plugins(&manifest.metric, default_metrics),
@@ -158,6 +163,13 @@ fn files(model: &ModelTable) -> Vec<FileMention> {
     (paths.chain(inputs).chain(labels))
         .map(|path| FileMention { path: path.get_ref().clone(), place: path.span() })
         .collect()
+}
+
+fn inputs(model: &ModelTable) -> BTreeMap<String, Range<usize>> {
+    let drawn = model.inputs.iter().flat_map(|inputs| &inputs.get_ref().keys);
+    let data = model.data.as_ref().and_then(|data| data.get_ref().inputs.as_ref());
+    let from_files = data.into_iter().flat_map(|inputs| &inputs.get_ref().keys);
+    drawn.chain(from_files).map(|(name, place)| (name.clone(), place.clone())).collect()
 }
 
 fn architecture(table: &ModelTable) -> Option<ArchitectureMention> {

@@ -623,6 +623,15 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|(what, hint)| format!("{what}; {hint}"))
 }
 
+/// Reads a size such as `2 GiB` in bytes.
+///
+/// # Errors
+///
+/// If it is not a number and a unit, with a hint.
+pub fn size(text: &str) -> Result<u64, String> {
+    quantity(text, SIZES).map_err(|(what, hint)| format!("{what}; {hint}"))
+}
+
 /// A duration in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Nanoseconds(pub(crate) u64);

@@ -1,7 +1,8 @@
 //! Hints for mistyped names.
 
 /// Returns the known name that is nearest to a mistyped one, if one is near.
-pub(crate) fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
+#[must_use]
+pub fn nearest<'known>(name: &str, known: &[&'known str]) -> Option<&'known str> {
     all_nearest(name, known).first().copied()
 }
 

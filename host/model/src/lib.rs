@@ -17,10 +17,12 @@ Everything else is told, and nothing is guessed: an axis without a size, a batch
 cannot take, or a symbol with two sizes, is an [`AxisObstacle`].
 */
 
+mod closing;
 mod expression;
 mod meaning;
 mod shapes;
 
+pub use closing::Closing;
 pub use host_record::AxisObstacle;
 pub use meaning::{Meaning, Sizes};
 pub use shapes::Wanted;

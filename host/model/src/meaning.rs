@@ -186,7 +186,7 @@ fn batch_axes(signature: &Signature, sizes: Sizes<'_>) -> Vec<AxisPlace> {
 }
 
 /// Returns whether an axis of this symbol counts examples.
-fn is_batch(symbol: &str) -> bool {
+pub(crate) fn is_batch(symbol: &str) -> bool {
     let plain = Expression::parse(symbol).symbol().is_some();
     let symbol = symbol.to_lowercase();
     plain && (symbol.contains("batch") || matches!(&*symbol, "n" | "b" | "bs"))

@@ -87,10 +87,10 @@ fn of_tensor(tensor: &Tensor) -> Known {
     let shape = tensor.sizes.iter().map(|size| u64::try_from(*size).unwrap_or(0)).collect();
     let (name, bits) = element(tensor.element);
     let whole = match (name, tensor.integers.is_empty()) {
-        ("int64", true) if !tensor.raw.is_empty() => {
-            let (chunks, _) = tensor.raw.as_chunks::<8>();
-            Some(chunks.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())
-        }
+        ("int64", true) => tensor.raw.as_ref().filter(|raw| !raw.is_empty()).map(|raw| {
+            let (chunks, _) = raw.as_chunks::<8>();
+            chunks.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+        }),
         ("int64", false) => Some(tensor.integers.clone()),
         _ => None,
     };
@@ -153,7 +153,7 @@ fn attribute<'a>(node: &'a Node, name: &str) -> Option<&'a Attribute> {
 }
 
 fn integer(node: &Node, name: &str, default: i64) -> i64 {
-    attribute(node, name).map_or(default, |attribute| attribute.integer)
+    attribute(node, name).and_then(|attribute| attribute.integer).unwrap_or(default)
 }
 
 fn list(node: &Node, name: &str) -> Option<Vec<i64>> {
@@ -195,6 +195,10 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
         | "LessOrEqual" | "GreaterOrEqual" | "And" | "Or" | "PRelu" => {
             let shape = broadcast(&first?.shape, &inputs.get(1)?.shape);
             one(Known { whole: arithmetic(node, inputs), ..first?.shaped(shape) })
+        }
+        "QuantizeLinear" => one(Known { bits: 8, whole: None, ..first?.clone() }),
+        "DequantizeLinear" => {
+            one(Known { bits: inputs.get(1)?.bits, whole: None, ..first?.clone() })
         }
         "Where" => {
             let shape = broadcast(&inputs.get(1)?.shape, &inputs.get(2)?.shape);
@@ -393,7 +397,8 @@ fn windows(node: &Node, image: &Known, kernel: Option<&Known>) -> Option<Vec<u64
     let strides = list(node, "strides").unwrap_or_else(|| usual.clone());
     let dilations = list(node, "dilations").unwrap_or(usual);
     let pads = list(node, "pads").unwrap_or_else(|| vec![0; 2 * sizes.len()]);
-    let same = attribute(node, "auto_pad").is_some_and(|it| it.text.starts_with(b"SAME"));
+    let same = attribute(node, "auto_pad")
+        .is_some_and(|it| it.text.as_ref().is_some_and(|text| text.starts_with(b"SAME")));
     let rounds_up = integer(node, "ceil_mode", 0) == 1;
     let place = |(axis, size): (usize, &u64)| {
         let stride = u64::try_from(*strides.get(axis)?).ok().filter(|stride| *stride > 0)?;

@@ -1,20 +1,25 @@
 /*!
-Facts about a model's ONNX file, read without its weights.
+ONNX files: their messages, facts about a model without its weights, and the bytes of a file to write.
 
 A file of gigabytes is read in milliseconds: messages are decoded from a buffer over the file that skips the
-values of weights by seeking. Weights in other files are found and measured, and not opened.
+values of weights by seeking. No byte string may reach beyond the message around it, so a damaged file is found here,
+before an engine sees it. Weights in other files are found and measured, and not opened.
 */
 
 mod cost;
 mod element;
-mod messages;
+mod external;
+mod legal;
+pub mod messages;
 mod skipping;
+mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_record::{LegalValues, ModelStructure, Port, PortAxis, Signature};
 use prost::Message;
 use prost::bytes::Buf;
 use serde::Serialize;
@@ -22,6 +27,7 @@ use serde::Serialize;
 pub use crate::cost::{Cost, NoCost};
 use crate::element::element;
 use crate::skipping::SkippingFile;
+pub use crate::value::{Kind, Value};
 
 /// Why a file cannot be read as a model.
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +47,14 @@ pub enum OnnxError {
         path: PathBuf,
         /// Why.
         reason: String,
+    },
+    /// A file with its weights is missing, truncated or out of its folder.
+    #[error("{}: {error}", path.display())]
+    Weights {
+        /// The model's file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
     },
 }
 
@@ -66,31 +80,23 @@ pub struct Facts {
     pub weights: BTreeMap<String, Weights>,
     /// The files that hold weights, relative to the model's folder.
     pub files: Vec<WeightsFile>,
-    /// Inputs that are rows of a table, with the number of its rows.
-    pub tables: BTreeMap<String, u64>,
+    /// Legal values of inputs, by name, as far as the graph tells them.
+    pub legal: BTreeMap<String, LegalValues>,
+    /// Element types of all weights and values.
+    #[serde(skip)]
+    pub elements: BTreeSet<String>,
 }
 
-/// An input or output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Value {
-    /// Its name.
-    pub name: String,
-    /// Its element type; `None` if it is not a tensor.
-    pub element: Option<String>,
-    /// Its axes; `None` if even their number is open.
-    pub axes: Option<Vec<Axis>>,
-}
-
-/// An axis of an input or output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum Axis {
-    /// A fixed size.
-    Fixed(u64),
-    /// An open one, by its name, which may be empty.
-    Open(String),
-}
+/// Operators that compute with integers in the place of floats.
+const QUANTISED: &[&str] = &[
+    "ConvInteger",
+    "DequantizeLinear",
+    "MatMulInteger",
+    "QAttention",
+    "QGemm",
+    "QLinearConv",
+    "QLinearMatMul",
+];
 
 /// Weights of one element type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -132,16 +138,24 @@ impl Model {
     /// If it cannot be read or is not an ONNX model.
     pub fn read(path: &Path) -> Result<Self, OnnxError> {
         let cannot = |source| OnnxError::Read { path: path.to_owned(), source };
-        let mut file = SkippingFile::new(File::open(path).map_err(cannot)?).map_err(cannot)?;
+        let file = File::open(path).map_err(cannot)?;
+        if !file.metadata().map_err(cannot)?.is_file() {
+            return Err(cannot(io::Error::other("it is not a file")));
+        }
+        let mut file = SkippingFile::new(file).map_err(cannot)?;
         let decoded = messages::Model::decode(&mut file);
         if let Some(error) = file.error {
             return Err(cannot(error));
         }
         let wrong = |reason: String| OnnxError::NotAModel { path: path.to_owned(), reason };
-        let model = decoded.map_err(|error| wrong(error.to_string()))?;
+        let model =
+            decoded.map_err(|error| wrong(format!("it is damaged or truncated: {error}")))?;
         let mut model = Self::of(model).ok_or_else(|| wrong("it has no graph".into()))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         for file in &mut model.facts.files {
+            if !external::is_below(&file.location) {
+                continue;
+            }
             file.found = folder.join(&file.location).metadata().ok().map(|found| found.len());
         }
         Ok(model)
@@ -157,6 +171,12 @@ impl Model {
     fn of(mut model: messages::Model) -> Option<Self> {
         let graph = model.graph.take()?;
         Some(Self { facts: Facts::of(&model, &graph), graph })
+    }
+
+    /// Returns the bytes of a file.
+    #[must_use]
+    pub fn to_bytes(model: &messages::Model) -> Vec<u8> {
+        model.encode_to_vec()
     }
 
     /// Returns the cost of one pass, for inputs of these shapes, by name.
@@ -185,25 +205,75 @@ impl Facts {
         for function in &model.functions {
             all.nodes(&function.nodes);
         }
+        all.elements.remove(UNDEFINED);
         let initialized: BTreeSet<_> =
             graph.initializers.iter().map(|tensor| tensor.name.as_str()).collect();
         let inputs = graph.inputs.iter().filter(|input| !initialized.contains(input.name.as_str()));
         let producer = format!("{} {}", model.producer_name, model.producer_version);
-        let opsets = model.opset_import.iter().map(|set| (domain(&set.domain), set.version));
+        let opsets = model.opset_import.iter();
+        let opsets = opsets.map(|set| (domain(set.domain.as_deref().unwrap_or("")), set.version));
+        let inputs: Vec<_> = inputs.map(value).collect();
         Self {
             ir_version: model.ir_version,
             producer: producer.trim().to_owned(),
             opsets: opsets.collect(),
             metadata: model.metadata.iter().map(|it| (it.key.clone(), it.value.clone())).collect(),
-            inputs: inputs.map(value).collect(),
+            legal: legal::of(graph, &inputs),
+            inputs,
             outputs: graph.outputs.iter().map(value).collect(),
             operators: all.operators,
             weights: all.weights,
             files: (all.files.into_iter())
                 .map(|(location, needed)| WeightsFile { location, needed, found: None })
                 .collect(),
-            tables: tables(graph),
+            elements: all.elements,
         }
+    }
+
+    /// Returns inputs, outputs, files of weights and legal values, as a plan takes them.
+    #[must_use]
+    pub fn structure(&self) -> ModelStructure {
+        let ports = |values: &[Value]| {
+            let port = |value: &Value| Port { name: value.name.clone(), axes: value.axes.clone() };
+            values.iter().map(port).collect()
+        };
+        ModelStructure {
+            signature: Some(Signature {
+                inputs: ports(&self.inputs),
+                outputs: ports(&self.outputs),
+            }),
+            weights: self.files.iter().map(|file| file.location.clone()).collect(),
+            weights_bytes: Some(self.weights.values().map(|weights| weights.bytes).sum()),
+            values: self.legal.clone(),
+        }
+    }
+
+    /// Checks whether the files with weights of a model lie in its folder and are long enough.
+    ///
+    /// # Errors
+    ///
+    /// The first that does not.
+    pub fn check_files(&self, model: &Path) -> Result<(), OnnxError> {
+        self.files.iter().try_for_each(|file| {
+            external::check(model, &file.location, file.needed)
+                .map_err(|error| OnnxError::Weights { path: model.to_owned(), error })
+        })
+    }
+
+    /// Returns the precision of an engine that uses the model's own types: `int8` for a
+    /// quantised model, else that of most of its floating-point weights, or of its values if it
+    /// has no such weights. A model without floating-point numbers has none.
+    #[must_use]
+    pub fn precision(&self) -> Option<&'static str> {
+        let name = |operator: &String| operator.rsplit('.').next().unwrap_or_default().to_owned();
+        if self.operators.keys().any(|operator| QUANTISED.contains(&name(operator).as_str())) {
+            return Some("int8");
+        }
+        const FLOATS: [&str; 4] = ["fp32", "fp16", "bf16", "fp64"];
+        let elements = |name: &&str| self.weights.get(*name).map_or(0, |weights| weights.elements);
+        let heaviest = FLOATS.into_iter().rev().max_by_key(elements);
+        let heaviest = heaviest.filter(|name| elements(name) > 0);
+        heaviest.or_else(|| FLOATS.into_iter().find(|name| self.elements.contains(*name)))
     }
 
     /// Returns the number of elements of all floating-point weights.
@@ -220,10 +290,14 @@ struct Collected {
     operators: BTreeMap<String, u64>,
     weights: BTreeMap<String, Weights>,
     files: BTreeMap<String, u64>,
+    elements: BTreeSet<String>,
 }
 
 impl Collected {
     fn graph(&mut self, graph: &messages::Graph) {
+        let values = graph.inputs.iter().chain(&graph.outputs).chain(&graph.values);
+        let tensors = values.filter_map(|value| value.kind.as_ref()?.tensor.as_ref());
+        self.elements.extend(tensors.map(|tensor| element(tensor.element).0.to_owned()));
         graph.initializers.iter().for_each(|tensor| self.tensor(tensor));
         self.nodes(&graph.nodes);
     }
@@ -246,12 +320,13 @@ impl Collected {
         let (name, bits) = element(tensor.element);
         let sizes = tensor.sizes.iter().map(|size| u64::try_from(*size).unwrap_or(0));
         let elements = sizes.fold(1_u64, u64::saturating_mul);
+        self.elements.insert(name.to_owned());
         let weights = self.weights.entry(name.to_owned()).or_default();
         weights.tensors += 1;
         weights.elements = weights.elements.saturating_add(elements);
         let bytes = elements.saturating_mul(bits).div_ceil(8);
         weights.bytes = weights.bytes.saturating_add(bytes);
-        if tensor.location != 1 {
+        if tensor.location != Some(1) {
             return;
         }
         let entry = |key: &str| tensor.external.iter().find(|entry| entry.key == key);
@@ -265,6 +340,9 @@ impl Collected {
     }
 }
 
+/// The name of an element type that the format does not know.
+const UNDEFINED: &str = "unknown";
+
 /// The domain of the standard's operators.
 const DEFAULT: &str = "ai.onnx";
 
@@ -274,11 +352,22 @@ fn domain(name: &str) -> String {
 
 fn value(info: &messages::ValueInfo) -> Value {
     let tensor = info.kind.as_ref().and_then(|kind| kind.tensor.as_ref());
-    let axis = |dimension: &messages::Dimension| match dimension.size {
-        Some(size) if size >= 0 => Axis::Fixed(size.unsigned_abs()),
-        _ => Axis::Open(dimension.name.clone().unwrap_or_default()),
+    let axis = |dimension: &messages::Dimension| match (dimension.size, &dimension.name) {
+        (Some(size @ 0..), _) => PortAxis::Fixed(size.unsigned_abs()),
+        // Exporters write `?` for an axis without a name, and axes of one name have one size.
+        (_, Some(name)) if name != "?" => PortAxis::Dynamic(name.clone()),
+        _ => PortAxis::Dynamic(String::new()),
+    };
+    let kind = match &info.kind {
+        Some(messages::Type { sequence: Some(_), .. }) => Kind::Sequence,
+        Some(messages::Type { map: Some(_), .. }) => Kind::Map,
+        Some(it) if it.opaque.is_some() || it.sparse.is_some() || it.optional.is_some() => {
+            Kind::Other
+        }
+        _ => Kind::Tensor,
     };
     Value {
+        kind,
         name: info.name.clone(),
         element: tensor.map(|tensor| element(tensor.element).0.to_owned()),
         axes: tensor
@@ -287,42 +376,10 @@ fn value(info: &messages::ValueInfo) -> Value {
     }
 }
 
-/// Returns the inputs that `Gather` takes as rows of a table among the weights, straight or converted.
-fn tables(graph: &messages::Graph) -> BTreeMap<String, u64> {
-    let rows: BTreeMap<&str, i64> = (graph.initializers.iter())
-        .filter_map(|tensor| Some((tensor.name.as_str(), *tensor.sizes.first()?)))
-        .collect();
-    let mut origin: BTreeMap<&str, &str> =
-        graph.inputs.iter().map(|input| (input.name.as_str(), input.name.as_str())).collect();
-    let mut tables: BTreeMap<String, u64> = BTreeMap::new();
-    for node in &graph.nodes {
-        let input = |index: usize| node.inputs.get(index).map(String::as_str);
-        match node.operator.as_str() {
-            "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" => {
-                let from = input(0).and_then(|name| origin.get(name).copied());
-                if let (Some(from), Some(output)) = (from, node.outputs.first()) {
-                    origin.insert(output, from);
-                }
-            }
-            "Gather" => {
-                let table = input(0).and_then(|name| rows.get(name).copied());
-                let from = input(1).and_then(|name| origin.get(name).copied());
-                if let (Some(count), Some(from)) =
-                    (table.and_then(|it| u64::try_from(it).ok()), from)
-                {
-                    // Of two tables the shorter one decides.
-                    let known = tables.entry(from.to_owned()).or_insert(count);
-                    *known = (*known).min(count);
-                }
-            }
-            _ => {}
-        }
-    }
-    tables
-}
-
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn digits() -> PathBuf {
@@ -332,8 +389,8 @@ mod tests {
     #[test]
     fn the_digits_model_is_described() {
         let facts = Facts::read(&digits()).expect("a model");
-        let open = || Axis::Open("batch".into());
-        let fixed = Axis::Fixed;
+        let open = || PortAxis::Dynamic("batch".into());
+        let fixed = PortAxis::Fixed;
         assert_eq!(facts.inputs.len(), 1);
         assert_eq!(facts.inputs[0].name, "image");
         assert_eq!(facts.inputs[0].element.as_deref(), Some("fp32"));
@@ -341,6 +398,8 @@ mod tests {
         assert_eq!(facts.outputs[0].axes, Some(vec![open(), fixed(10)]));
         assert!(facts.operators.contains_key("Conv"), "{:?}", facts.operators);
         assert!(facts.parameters() > 100 && facts.files.is_empty());
+        assert_eq!(facts.precision(), Some("fp32"));
+        assert!(facts.elements.contains("fp32"), "{:?}", facts.elements);
         let bytes = std::fs::read(digits()).expect("a file");
         assert_eq!(Model::of_bytes(&bytes[..]).expect("a model").facts, facts);
     }
@@ -364,52 +423,177 @@ mod tests {
     /// A tensor with values that span many pieces, between two small messages.
     #[test]
     fn values_of_weights_are_skipped_and_what_follows_them_is_read() {
-        #[derive(Clone, PartialEq, prost::Message)]
-        struct Model {
-            #[prost(message, optional, tag = "7")]
-            graph: Option<Graph>,
-        }
-        #[derive(Clone, PartialEq, prost::Message)]
-        struct Graph {
-            #[prost(message, repeated, tag = "1")]
-            nodes: Vec<messages::Node>,
-            #[prost(message, repeated, tag = "5")]
-            initializers: Vec<Tensor>,
-            #[prost(message, repeated, tag = "11")]
-            inputs: Vec<messages::ValueInfo>,
-        }
-        #[derive(Clone, PartialEq, prost::Message)]
-        struct Tensor {
-            #[prost(int64, repeated, tag = "1")]
-            sizes: Vec<i64>,
-            #[prost(int32, tag = "2")]
-            element: i32,
-            #[prost(string, tag = "8")]
-            name: String,
-            #[prost(bytes = "vec", tag = "9")]
-            raw: Vec<u8>,
-        }
         let (rows, width) = (1000, 300);
         let node = messages::Node {
             inputs: vec!["table".into(), "ids".into()],
             operator: "Gather".into(),
             ..messages::Node::default()
         };
-        let tensor = Tensor {
+        let tensor = messages::Tensor {
             sizes: vec![rows, width],
             element: 1,
             name: "table".into(),
-            raw: vec![0xff; (rows * width * 4) as usize],
+            raw: Some(vec![0xff; (rows * width * 4) as usize].into()),
+            ..messages::Tensor::default()
         };
-        let ids = messages::ValueInfo { name: "ids".into(), kind: None };
-        let graph = Graph { nodes: vec![node], initializers: vec![tensor], inputs: vec![ids] };
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("m.onnx");
-        std::fs::write(&path, Model { graph: Some(graph) }.encode_to_vec()).expect("writable");
-        let facts = Facts::read(&path).expect("a model");
+        let facts = read(&of_graph(messages::Graph {
+            nodes: vec![node],
+            initializers: vec![tensor],
+            inputs: vec![input("ids", INT64)],
+            ..messages::Graph::default()
+        }));
         let weights = Weights { tensors: 1, elements: 300_000, bytes: 1_200_000 };
         assert_eq!(facts.weights, [("fp32".to_owned(), weights)].into());
-        assert_eq!(facts.tables, [("ids".to_owned(), 1000)].into());
+        let index = LegalValues::Index { entries: 1000, operator: "Gather".into() };
+        assert_eq!(facts.legal, [("ids".to_owned(), index)].into());
         assert_eq!(facts.operators, [("Gather".to_owned(), 1)].into());
+    }
+
+    const FLOAT: i32 = 1;
+    const INT64: i32 = 7;
+    const FLOAT16: i32 = 10;
+    const BFLOAT16: i32 = 16;
+
+    fn of_graph(graph: messages::Graph) -> Vec<u8> {
+        Model::to_bytes(&messages::Model { graph: Some(graph), ..messages::Model::default() })
+    }
+
+    fn read(bytes: &[u8]) -> Facts {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.onnx");
+        std::fs::write(&path, bytes).expect("writable");
+        Facts::read(&path).expect("a model")
+    }
+
+    fn input(name: &str, element: i32) -> messages::ValueInfo {
+        let tensor = Some(messages::TensorType { element, shape: None });
+        let kind = Some(messages::Type { tensor, ..messages::Type::default() });
+        messages::ValueInfo { name: name.into(), kind }
+    }
+
+    fn weights(name: &str, element: i32, sizes: &[i64]) -> messages::Tensor {
+        messages::Tensor {
+            name: name.into(),
+            element,
+            sizes: sizes.to_vec(),
+            ..messages::Tensor::default()
+        }
+    }
+
+    #[test]
+    fn weights_are_no_inputs() {
+        let facts = read(&of_graph(messages::Graph {
+            inputs: vec![input("x", FLOAT), input("w", FLOAT)],
+            initializers: vec![weights("w", FLOAT, &[2])],
+            ..messages::Graph::default()
+        }));
+        assert_eq!(facts.inputs.len(), 1);
+        assert_eq!((facts.inputs[0].name.as_str(), &facts.inputs[0].axes), ("x", &None));
+    }
+
+    #[test]
+    fn what_is_not_a_tensor_is_told_apart() {
+        let value = |kind| messages::ValueInfo { name: "y".into(), kind: Some(kind) };
+        let unread = Some(messages::Unread {});
+        let outputs = vec![
+            value(messages::Type { sequence: unread, ..messages::Type::default() }),
+            value(messages::Type { map: unread, ..messages::Type::default() }),
+            value(messages::Type { optional: unread, ..messages::Type::default() }),
+            input("text", 8),
+        ];
+        let facts = read(&of_graph(messages::Graph { outputs, ..messages::Graph::default() }));
+        let kinds: Vec<_> = facts.outputs.iter().map(|output| output.kind).collect();
+        assert_eq!(kinds, [Kind::Sequence, Kind::Map, Kind::Other, Kind::Tensor]);
+        assert_eq!(facts.outputs[3].element.as_deref(), Some("string"));
+    }
+
+    #[test]
+    fn axes_called_by_a_question_mark_have_no_name() {
+        let axis =
+            |size, name: Option<&str>| messages::Dimension { size, name: name.map(str::to_owned) };
+        let dimensions = vec![axis(None, Some("?")), axis(Some(-1), None), axis(Some(3), None)];
+        let mut value = input("x", FLOAT);
+        let kind = value.kind.as_mut().and_then(|kind| kind.tensor.as_mut());
+        kind.expect("a tensor").shape = Some(messages::Shape { dimensions });
+        let inputs = vec![value];
+        let facts = read(&of_graph(messages::Graph { inputs, ..messages::Graph::default() }));
+        let open = || PortAxis::Dynamic(String::new());
+        assert_eq!(facts.inputs[0].axes, Some(vec![open(), open(), PortAxis::Fixed(3)]));
+    }
+
+    #[test]
+    fn precision_is_that_of_most_weights() {
+        let precision = |initializers: &[messages::Tensor], more: messages::Graph| {
+            let initializers = initializers.to_vec();
+            read(&of_graph(messages::Graph { initializers, ..more })).precision()
+        };
+        let none = messages::Graph::default;
+        let half = weights("w", FLOAT16, &[64, 64]);
+        let (scale, shape) = (weights("s", FLOAT, &[64]), weights("shape", INT64, &[9000]));
+        let all = [half.clone(), scale.clone(), shape.clone()];
+        assert_eq!(precision(&all, none()), Some("fp16"));
+        assert_eq!(precision(&[scale, shape.clone()], none()), Some("fp32"));
+        assert_eq!(precision(&[weights("w", BFLOAT16, &[4])], none()), Some("bf16"));
+        let of_input = |element| messages::Graph { inputs: vec![input("x", element)], ..none() };
+        assert_eq!(precision(&[shape.clone()], of_input(FLOAT16)), Some("fp16"));
+        assert_eq!(precision(&[shape], of_input(INT64)), None);
+        let node =
+            messages::Node { operator: "DequantizeLinear".into(), ..messages::Node::default() };
+        let quantised = messages::Graph { nodes: vec![node], ..none() };
+        assert_eq!(precision(&[half], quantised), Some("int8"));
+    }
+
+    #[test]
+    fn weights_in_other_files_must_be_there_and_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, beside) = (folder.path().join("m.onnx"), folder.path().join("weights.bin"));
+        let external = [("location", "weights.bin"), ("offset", "4096"), ("length", "400")];
+        let tensor = messages::Tensor {
+            external: external.map(|(key, value)| messages::Entry::new(key, value)).into(),
+            location: Some(1),
+            ..weights("w", FLOAT, &[100])
+        };
+        let initializers = vec![tensor];
+        let model = of_graph(messages::Graph { initializers, ..messages::Graph::default() });
+        std::fs::write(&path, model).expect("writable");
+        let facts = Facts::read(&path).expect("a model");
+        let told = || facts.check_files(&path).expect_err("not whole").to_string();
+        assert!(told().contains("its weights are in"), "{}", told());
+        std::fs::write(&beside, vec![0; 4495]).expect("writable");
+        assert!(told().ends_with("weights.bin has 4495 bytes of 4496"), "{}", told());
+        std::fs::write(&beside, vec![0; 4496]).expect("writable");
+        facts.check_files(&path).expect("whole");
+        assert_eq!(facts.structure().weights, ["weights.bin"]);
+    }
+
+    #[test]
+    fn nesting_without_end_is_refused() {
+        let nested = |levels: usize| {
+            let within = (0..levels).fold(messages::Graph::default(), |graph, _| {
+                let attribute = messages::Attribute { graph: Some(graph), ..Default::default() };
+                let node = messages::Node { attributes: vec![attribute], ..Default::default() };
+                messages::Graph { nodes: vec![node], ..Default::default() }
+            });
+            Model::of_bytes(&of_graph(within)[..]).is_some()
+        };
+        assert!(nested(10) && !nested(100));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Model::of_bytes(&bytes[..]);
+        }
+
+        #[test]
+        fn a_damaged_model_is_read_to_an_end(at in 0_usize..2000, with: u8, cut in 0_usize..4000) {
+            let mut bytes = std::fs::read(digits()).expect("a file");
+            bytes[at] = with;
+            bytes.truncate(bytes.len() - cut);
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("m.onnx");
+            std::fs::write(&path, bytes).expect("writable");
+            let _ = Model::read(&path);
+        }
     }
 }

@@ -1,163 +1,249 @@
-//! The messages of an ONNX file, as far as they are read, with the numbers of their fields in `onnx.proto`.
-//! Values of weights have no field here, or are passed over, so they are skipped.
+//! The messages of an ONNX file, as far as they are read and written here, with the numbers of their fields in
+//! `onnx.proto`.
+//!
+//! Values of weights are passed over when a file is read: other fields than `raw` and 64-bit integers have no place here,
+//! and long byte strings are skipped.
 
-use prost::bytes::Bytes;
+pub use prost::bytes::Bytes;
 
 /// `ModelProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Model {
+pub struct Model {
+    /// Version of the file format.
     #[prost(int64, tag = "1")]
-    pub(crate) ir_version: i64,
+    pub ir_version: i64,
+    /// The program that wrote the file.
     #[prost(string, tag = "2")]
-    pub(crate) producer_name: String,
+    pub producer_name: String,
+    /// Its version.
     #[prost(string, tag = "3")]
-    pub(crate) producer_version: String,
+    pub producer_version: String,
+    /// The graph.
     #[prost(message, optional, tag = "7")]
-    pub(crate) graph: Option<Graph>,
+    pub graph: Option<Graph>,
+    /// Sets of operators.
     #[prost(message, repeated, tag = "8")]
-    pub(crate) opset_import: Vec<OperatorSet>,
+    pub opset_import: Vec<OperatorSet>,
+    /// Notes of the author.
     #[prost(message, repeated, tag = "14")]
-    pub(crate) metadata: Vec<Entry>,
+    pub metadata: Vec<Entry>,
+    /// Operators that the model itself defines.
     #[prost(message, repeated, tag = "25")]
-    pub(crate) functions: Vec<Function>,
+    pub functions: Vec<Function>,
 }
 
 /// `OperatorSetIdProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct OperatorSet {
-    #[prost(string, tag = "1")]
-    pub(crate) domain: String,
+pub struct OperatorSet {
+    /// Its domain; the standard's is empty.
+    #[prost(string, optional, tag = "1")]
+    pub domain: Option<String>,
+    /// Its version.
     #[prost(int64, tag = "2")]
-    pub(crate) version: i64,
+    pub version: i64,
 }
 
 /// `FunctionProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Function {
+pub struct Function {
+    /// Its name.
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
+    /// Its nodes.
     #[prost(message, repeated, tag = "7")]
-    pub(crate) nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
 }
 
 /// `GraphProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Graph {
+pub struct Graph {
+    /// Nodes, in the order in which they are computed.
     #[prost(message, repeated, tag = "1")]
-    pub(crate) nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
+    /// Its name.
     #[prost(string, tag = "2")]
-    pub(crate) name: String,
+    pub name: String,
+    /// Weights and constants.
     #[prost(message, repeated, tag = "5")]
-    pub(crate) initializers: Vec<Tensor>,
+    pub initializers: Vec<Tensor>,
+    /// Inputs; in old files also those that have weights.
     #[prost(message, repeated, tag = "11")]
-    pub(crate) inputs: Vec<ValueInfo>,
+    pub inputs: Vec<ValueInfo>,
+    /// Outputs.
     #[prost(message, repeated, tag = "12")]
-    pub(crate) outputs: Vec<ValueInfo>,
+    pub outputs: Vec<ValueInfo>,
+    /// Values within, if they are described.
+    #[prost(message, repeated, tag = "13")]
+    pub values: Vec<ValueInfo>,
 }
 
 /// `NodeProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Node {
+pub struct Node {
+    /// Names of its inputs; an empty one is left out.
     #[prost(string, repeated, tag = "1")]
-    pub(crate) inputs: Vec<String>,
+    pub inputs: Vec<String>,
+    /// Names of its outputs.
     #[prost(string, repeated, tag = "2")]
-    pub(crate) outputs: Vec<String>,
+    pub outputs: Vec<String>,
+    /// Its name.
+    #[prost(string, tag = "3")]
+    pub name: String,
+    /// The operator.
     #[prost(string, tag = "4")]
-    pub(crate) operator: String,
+    pub operator: String,
+    /// Its attributes.
     #[prost(message, repeated, tag = "5")]
-    pub(crate) attributes: Vec<Attribute>,
+    pub attributes: Vec<Attribute>,
+    /// The operator's domain; the standard's is empty.
     #[prost(string, tag = "7")]
-    pub(crate) domain: String,
+    pub domain: String,
 }
 
 /// `AttributeProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Attribute {
+pub struct Attribute {
+    /// Its name.
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
-    #[prost(int64, tag = "3")]
-    pub(crate) integer: i64,
-    #[prost(bytes = "vec", tag = "4")]
-    pub(crate) text: Vec<u8>,
-    #[prost(int64, repeated, tag = "8")]
-    pub(crate) integers: Vec<i64>,
+    pub name: String,
+    /// A number.
+    #[prost(float, optional, tag = "2")]
+    pub float: Option<f32>,
+    /// A whole number.
+    #[prost(int64, optional, tag = "3")]
+    pub integer: Option<i64>,
+    /// A text; empty if it is long.
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub text: Option<Bytes>,
+    /// A tensor.
     #[prost(message, optional, tag = "5")]
-    pub(crate) tensor: Option<Tensor>,
+    pub tensor: Option<Tensor>,
+    /// A graph.
     #[prost(message, optional, tag = "6")]
-    pub(crate) graph: Option<Graph>,
+    pub graph: Option<Graph>,
+    /// Whole numbers.
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    pub integers: Vec<i64>,
+    /// Tensors.
     #[prost(message, repeated, tag = "10")]
-    pub(crate) tensors: Vec<Tensor>,
+    pub tensors: Vec<Tensor>,
+    /// Graphs.
     #[prost(message, repeated, tag = "11")]
-    pub(crate) graphs: Vec<Graph>,
+    pub graphs: Vec<Graph>,
+    /// `AttributeType`: 1 for a number, 2 for a whole number, 3 for a text, 7 for whole numbers.
+    #[prost(int32, tag = "20")]
+    pub kind: i32,
 }
 
 /// `TensorProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Tensor {
-    #[prost(int64, repeated, tag = "1")]
-    pub(crate) sizes: Vec<i64>,
+pub struct Tensor {
+    /// Sizes of its axes.
+    #[prost(int64, repeated, packed = "false", tag = "1")]
+    pub sizes: Vec<i64>,
+    /// Number of its element type (`DataType`).
     #[prost(int32, tag = "2")]
-    pub(crate) element: i32,
+    pub element: i32,
+    /// Values, if they are 64-bit integers.
     #[prost(int64, repeated, tag = "7")]
-    pub(crate) integers: Vec<i64>,
+    pub integers: Vec<i64>,
+    /// Its name.
     #[prost(string, tag = "8")]
-    pub(crate) name: String,
-    /// Empty if it is long: see `SkippingFile`.
-    #[prost(bytes = "bytes", tag = "9")]
-    pub(crate) raw: Bytes,
+    pub name: String,
+    /// Values as bytes, the lowest first; empty if they are many.
+    #[prost(bytes = "bytes", optional, tag = "9")]
+    pub raw: Option<Bytes>,
+    /// Place of the values in another file.
     #[prost(message, repeated, tag = "13")]
-    pub(crate) external: Vec<Entry>,
+    pub external: Vec<Entry>,
     /// `DataLocation`: 1 if the values lie in another file.
-    #[prost(int32, tag = "14")]
-    pub(crate) location: i32,
+    #[prost(int32, optional, tag = "14")]
+    pub location: Option<i32>,
 }
 
 /// `StringStringEntryProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Entry {
+pub struct Entry {
+    /// The key.
     #[prost(string, tag = "1")]
-    pub(crate) key: String,
+    pub key: String,
+    /// The value.
     #[prost(string, tag = "2")]
-    pub(crate) value: String,
+    pub value: String,
+}
+
+impl Entry {
+    /// Returns an entry.
+    #[must_use]
+    pub fn new(key: &str, value: impl ToString) -> Self {
+        Self { key: key.to_owned(), value: value.to_string() }
+    }
 }
 
 /// `ValueInfoProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ValueInfo {
+pub struct ValueInfo {
+    /// The name.
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
+    /// The type.
     #[prost(message, optional, tag = "2")]
-    pub(crate) kind: Option<Type>,
+    pub kind: Option<Type>,
 }
 
 /// `TypeProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Type {
+pub struct Type {
+    /// A tensor.
     #[prost(message, optional, tag = "1")]
-    pub(crate) tensor: Option<TensorType>,
+    pub tensor: Option<TensorType>,
+    /// A sequence.
+    #[prost(message, optional, tag = "4")]
+    pub sequence: Option<Unread>,
+    /// A map.
+    #[prost(message, optional, tag = "5")]
+    pub map: Option<Unread>,
+    /// An opaque value.
+    #[prost(message, optional, tag = "7")]
+    pub opaque: Option<Unread>,
+    /// A sparse tensor.
+    #[prost(message, optional, tag = "8")]
+    pub sparse: Option<Unread>,
+    /// A value that may be absent.
+    #[prost(message, optional, tag = "9")]
+    pub optional: Option<Unread>,
 }
+
+/// A message that is there, and is not read.
+#[derive(Clone, Copy, PartialEq, prost::Message)]
+pub struct Unread {}
 
 /// `TypeProto.Tensor`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TensorType {
+pub struct TensorType {
+    /// Number of the element type (`DataType`).
     #[prost(int32, tag = "1")]
-    pub(crate) element: i32,
+    pub element: i32,
+    /// The shape; absent if even the number of axes is open.
     #[prost(message, optional, tag = "2")]
-    pub(crate) shape: Option<Shape>,
+    pub shape: Option<Shape>,
 }
 
 /// `TensorShapeProto`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Shape {
+pub struct Shape {
+    /// The axes.
     #[prost(message, repeated, tag = "1")]
-    pub(crate) dimensions: Vec<Dimension>,
+    pub dimensions: Vec<Dimension>,
 }
 
 /// `TensorShapeProto.Dimension`
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Dimension {
+pub struct Dimension {
+    /// A fixed size.
     #[prost(int64, optional, tag = "1")]
-    pub(crate) size: Option<i64>,
+    pub size: Option<i64>,
+    /// The name of an open one.
     #[prost(string, optional, tag = "2")]
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
 }

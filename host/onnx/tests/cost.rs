@@ -101,3 +101,17 @@ proptest! {
         }
     }
 }
+
+/// The products are the same, and weights and inputs of products take a quarter.
+#[test]
+fn quantised_models_have_the_products_of_their_fp32_ones() {
+    let architecture: Architecture = "resnet50".parse().expect("an architecture");
+    let [full, int8] = [Element::Fp32, Element::Int8].map(|element| {
+        let model = architecture.model(element, 0);
+        let shapes = BTreeMap::from([("image".to_owned(), vec![1, 3, 224, 224])]);
+        let file = Model::of_bytes(model.file()).expect("a model");
+        file.cost(&shapes).unwrap_or_else(|error| panic!("{error}"))
+    });
+    assert_eq!(full.operations, int8.operations);
+    assert!(int8.least_bytes < full.least_bytes / 3, "{int8:?} {full:?}");
+}

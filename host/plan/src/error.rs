@@ -1,6 +1,7 @@
 //! Errors of planning.
 
-use host_record::AxisObstacle;
+use host_manifest::nearest;
+use host_record::{AxisObstacle, PortAxis};
 
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
@@ -41,6 +42,51 @@ pub enum PlanError {
         /// The input.
         input: String,
     },
+    /// The manifest names an input that the model lacks.
+    #[error("the model `{model}` has no input `{input}`")]
+    UnknownInput {
+        /// The model's id.
+        model: String,
+        /// The name.
+        input: String,
+        /// The inputs that there are.
+        known: Vec<String>,
+    },
+    /// A model with a data set has an input that is neither in it nor drawn.
+    #[error("the model `{model}`: its input `{input}` has no file")]
+    NoFile {
+        /// The model's id.
+        model: String,
+        /// The input.
+        input: String,
+    },
+    /// An input is drawn from a range beyond the table that it is looked up in.
+    #[error(
+        "the model `{model}`: `{input}` is drawn from {low} to {high}, beyond the table of {entries} entries that \
+         it is looked up in"
+    )]
+    BeyondTable {
+        /// The model's id.
+        model: String,
+        /// The input.
+        input: String,
+        /// The lowest value, in words.
+        low: String,
+        /// The highest value, in words.
+        high: String,
+        /// Entries of the table.
+        entries: u64,
+    },
+    /// A batch or a length fits no model of the matrix.
+    #[error("{value} fits no model of the matrix: `{model}`: {}", obstacle.reason())]
+    FitsNone {
+        /// The batch or the length, in words.
+        value: String,
+        /// The first of the models.
+        model: String,
+        /// Its reason.
+        obstacle: Box<AxisObstacle>,
+    },
     /// No cell is left.
     #[error("the matrix is empty: `exclude` removes every cell")]
     Empty,
@@ -59,11 +105,42 @@ impl PlanError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Axes { obstacle, .. } => obstacle.hint(),
+            Self::Axes { obstacle, .. } => match &**obstacle {
+                AxisObstacle::NoSuchPort { name, found } => near(name, found),
+                AxisObstacle::NoSuchAxis { axis, found, .. } => near(axis, &symbols(found)),
+                obstacle => obstacle.hint(),
+            },
+            Self::FitsNone { obstacle, .. } => obstacle.hint(),
+            Self::UnknownInput { input, known, .. } => near(input, known).or_else(|| {
+                Some(match known.is_empty() {
+                    true => "it has no inputs".to_owned(),
+                    false => format!("it has `{}`", known.join("`, `")),
+                })
+            }),
+            Self::NoFile { .. } => {
+                Some("give it one under `data`, or an entry under `inputs` to draw it".to_owned())
+            }
+            Self::BeyondTable { entries, .. } => {
+                Some(format!("write `high = {}` or less", entries.saturating_sub(1)))
+            }
             Self::Steers { input, .. } => Some(format!(
                 "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
             )),
             _ => None,
         }
     }
+}
+
+/// Returns the known name that is near to a mistyped one.
+fn near(name: &str, known: &[String]) -> Option<String> {
+    let known: Vec<_> = known.iter().map(String::as_str).collect();
+    nearest(name, &known).map(|near| format!("did you mean `{near}`?"))
+}
+
+fn symbols(axes: &[PortAxis]) -> Vec<String> {
+    let symbol = |axis: &PortAxis| match axis {
+        PortAxis::Dynamic(symbol) if !symbol.is_empty() => Some(symbol.clone()),
+        _ => None,
+    };
+    axes.iter().filter_map(symbol).collect()
 }

@@ -13,8 +13,9 @@ Rules:
 - The cells are the product of the axes, then those of each `include`, without those of `exclude`;
   a cell that is reached twice appears once, at its first place.
 - Cells come in the order of the axes, each in the manifest's order, the last one varying fastest.
-- A cell that a model's axes cannot have (module `obstacles`) is a gap; if its manifest does not fit the
-  model, there is no plan.
+- A cell that a model's axes cannot have (module `obstacles`) is a gap. A batch or a length that no model of
+  the matrix can have, or a manifest that does not fit a model, is an error, and there is no plan. All such errors
+  are found at once.
 - `limit` keeps the first so many cases, and the gaps among them.
 - The device `auto` is the first device that the backend lists.
 - The module `identity` documents case ids.
@@ -43,7 +44,7 @@ pub use crate::error::{CELL_LIMIT, PlanError};
 pub use crate::estimate::Estimate;
 pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
-use crate::obstacles::Obstacles;
+use crate::obstacles::{Fits, Obstacles};
 use crate::reference::PlannedReference;
 
 /// Checks whether an experiment's matrix can be planned, as far as that is known without devices: it
@@ -155,6 +156,8 @@ struct PlannedModel {
     facts: ModelFacts,
     inputs: InputSource<FileId>,
     axes: AxesChoice,
+    /// Sizes of weights, by the file.
+    weights_bytes: BTreeMap<FileId, u64>,
     /// Legal values of inputs, by the file.
     values: BTreeMap<FileId, BTreeMap<String, LegalValues>>,
     identity: ModelPart,
@@ -180,6 +183,10 @@ impl PlannedModel {
             facts: known.clone(),
             inputs,
             axes: model.axes.clone(),
+            weights_bytes: known
+                .values()
+                .filter_map(|file| Some((file.clone(), facts.structures.get(file)?.weights_bytes?)))
+                .collect(),
             values: known
                 .values()
                 .filter_map(|file| Some((file.clone(), facts.structures.get(file)?.values.clone())))
@@ -226,18 +233,25 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// If the facts lack a model or backend, or if the matrix has no cell or too many.
-    pub fn new(experiment: &Experiment, facts: Facts) -> Result<Self, PlanError> {
+    /// All that is wrong: the facts lack a model or backend, the matrix has no cell or too many, or the
+    /// experiment does not fit a model.
+    pub fn new(experiment: &Experiment, facts: Facts) -> Result<Self, Vec<PlanError>> {
         let _span = tracing::debug_span!("plan", experiment = experiment.name).entered();
-        let (values, cells) = axes::cells(experiment, &facts)?;
-        within_limit(&cells)?;
-        let obstacles = Obstacles::new(experiment, &facts, &values.extents())?;
+        let (values, cells) = axes::cells(experiment, &facts).map_err(one)?;
+        within_limit(&cells).map_err(one)?;
+        let obstacles = Obstacles::new(experiment, &facts, &values.extents());
+        let mut errors = obstacles.errors.clone();
+        let reference = PlannedReference::new(experiment, &facts).unwrap_or_else(|error| {
+            errors.push(error);
+            None
+        });
         let mut plan = Self {
             models: experiment
                 .models
                 .iter()
                 .map(|model| PlannedModel::new(model, &facts))
-                .collect::<Result<_, _>>()?,
+                .collect::<Result<_, _>>()
+                .map_err(one)?,
             backends: experiment
                 .backends
                 .iter()
@@ -248,7 +262,7 @@ impl Plan {
                 .collect(),
             values,
             cells,
-            reference: PlannedReference::new(experiment, &facts)?,
+            reference,
             obstacles,
             measure: experiment.measure.clone(),
             measure_identity: Scenario::ALL
@@ -263,15 +277,12 @@ impl Plan {
             left_out: 0,
             searched: 0,
         };
+        let mut fits = Fits::default();
         for (index, cell) in plan.cells.iter().enumerate() {
             let cell = plan.values.coordinates(cell);
             let is_searched = cell.load.scenario.is_open_loop() && cell.load.rate.is_none();
-            if let Some(obstacle) = plan.obstacles.of(cell.model, cell.precision, cell.extent())
-                && !obstacle.is_gap()
-            {
-                let (model, obstacle) = (plan.models[cell.model].id.clone(), obstacle.clone());
-                return Err(PlanError::Axes { model, obstacle: Box::new(obstacle) });
-            }
+            let obstacle = plan.obstacles.of(cell.model, cell.precision, cell.extent());
+            fits.add(cell.model, cell.extent(), obstacle);
             match plan.runnable(&cell) {
                 Ok(_) if experiment.matrix.limit.is_some_and(|most| plan.count.cases >= most) => {
                     plan.end = plan.end.or(Some(index));
@@ -285,8 +296,12 @@ impl Plan {
                 Err(_) => plan.count.gaps += 1,
             }
         }
+        errors.extend(fits.errors(|model| plan.models[model].id.clone()));
+        if !errors.is_empty() {
+            return Err(errors);
+        }
         if plan.count.total() == 0 {
-            return Err(PlanError::Empty);
+            return Err(one(PlanError::Empty));
         }
         tracing::debug!(cases = plan.count.cases, gaps = plan.count.gaps, "planned");
         Ok(plan)
@@ -381,9 +396,16 @@ impl Plan {
             let offered = model.facts.precisions().collect();
             Gap::ModelFileMissing { model: model.id.clone(), precision: cell.precision, offered }
         })?;
-        match self.obstacles.of(cell.model, cell.precision, cell.extent()) {
-            Some(obstacle) => Err(Unsupported::Axes { obstacle: obstacle.clone() }.into()),
-            None => Ok((found, file)),
+        if let Some(obstacle) = self.obstacles.of(cell.model, cell.precision, cell.extent()) {
+            return Err(Unsupported::Axes { obstacle: obstacle.clone() }.into());
+        }
+        // The weights of other devices do not stay in the memory of the process, which the limit is about.
+        let weights = model.weights_bytes.get(file).filter(|_| found.device.kind == "cpu");
+        match (weights, self.measure.memory_limit_bytes) {
+            (Some(&weights_bytes), Some(limit_bytes)) if weights_bytes > limit_bytes => {
+                Err(Unsupported::Memory { weights_bytes, limit_bytes }.into())
+            }
+            _ => Ok((found, file)),
         }
     }
 
@@ -424,6 +446,10 @@ impl Plan {
             process: 0,
         }))
     }
+}
+
+fn one(error: PlanError) -> Vec<PlanError> {
+    vec![error]
 }
 
 /// Returns the settings for cases of one scenario. An `offline` query is the whole set of examples, so a

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use host_manifest::{Experiment, Model};
 use host_model::{Meaning, Sizes, Wanted};
-use host_record::{AxesUse, AxisObstacle, FileId, InputSource, LegalValues, Precision, Signature};
+use host_record::{
+    AxesUse, AxisObstacle, FileId, InputSource, LegalValues, ModelStructure, Precision, Signature,
+};
 
 use crate::error::PlanError;
 use crate::facts::Facts;
@@ -19,32 +21,31 @@ pub(crate) struct Obstacles {
     /// By the model's position.
     axes: BTreeMap<usize, AxesUse>,
     obstacles: BTreeMap<(usize, Precision, Extent), AxisObstacle>,
+    /// Reasons why the manifest does not fit a model, whatever the cell.
+    pub(crate) errors: Vec<PlanError>,
 }
 
 impl Obstacles {
     /// Finds the obstacles of all models, for cells of these extents.
-    ///
-    /// # Errors
-    ///
-    /// If a manifest does not fit a model.
-    pub(crate) fn new(
-        experiment: &Experiment,
-        facts: &Facts,
-        extents: &[Extent],
-    ) -> Result<Self, PlanError> {
+    pub(crate) fn new(experiment: &Experiment, facts: &Facts, extents: &[Extent]) -> Self {
         let mut found = Self::default();
         for (position, model) in experiment.models.iter().enumerate() {
             for precision in Precision::ALL {
                 let file = facts.models.get(&model.id).and_then(|files| files.get(*precision));
-                let Some(file) = file else { continue };
-                let signature = facts.structures.get(file).and_then(|it| it.signature.as_ref());
-                if let Some(signature) = signature {
-                    check_trip_counts(model, file, facts)?;
-                    found.add(position, *precision, model, signature, extents)?;
+                let structure = file.and_then(|file| facts.structures.get(file));
+                let (Some(file), Some(structure)) = (file, structure) else { continue };
+                let Some(signature) = &structure.signature else { continue };
+                let mut new = wrong_inputs(model, signature, structure);
+                new.extend(steering(model, file, facts));
+                if let Err(error) = found.add(position, *precision, model, signature, extents) {
+                    new.push(error);
                 }
+                // Files of other precisions have the same inputs.
+                new.retain(|error| !found.errors.contains(error));
+                found.errors.append(&mut new);
             }
         }
-        Ok(found)
+        found
     }
 
     fn add(
@@ -55,7 +56,9 @@ impl Obstacles {
         signature: &Signature,
         extents: &[Extent],
     ) -> Result<(), PlanError> {
-        let dimensions = model.inputs.dimensions();
+        let mut dimensions = model.inputs.dimensions();
+        // The others are errors of their own.
+        dimensions.retain(|name, _| signature.inputs.iter().any(|port| port.name == *name));
         let sizes = Sizes { choice: &model.axes, dimensions: &dimensions };
         let meaning = Meaning::new(signature, sizes).map_err(|obstacle| PlanError::Axes {
             model: model.id.clone(),
@@ -96,11 +99,137 @@ impl Obstacles {
     }
 }
 
-fn check_trip_counts(model: &Model, file: &FileId, facts: &Facts) -> Result<(), PlanError> {
-    let values = drawn_values(model, file, facts);
-    let input = values.into_iter().find(|(_, values)| *values == LegalValues::Steers);
-    match input {
-        Some((input, _)) => Err(PlanError::Steers { model: model.id.clone(), input }),
-        None => Ok(()),
+/// Whether the manifest fits the models in the cells that there are, and which batches and lengths fit one.
+#[derive(Debug, Default)]
+pub(crate) struct Fits {
+    /// Obstacles that are errors of the manifest, with their models. Open axes of a model are together.
+    wrong: Vec<(usize, AxisObstacle)>,
+    /// The first obstacle of each batch, with its model; `None` if a cell has it.
+    batches: BTreeMap<u32, Option<(usize, AxisObstacle)>>,
+    lengths: BTreeMap<u32, Option<(usize, AxisObstacle)>>,
+}
+
+impl Fits {
+    /// Adds a cell of a model.
+    pub(crate) fn add(
+        &mut self,
+        model: usize,
+        (batch, length): Extent,
+        obstacle: Option<&AxisObstacle>,
+    ) {
+        if let Some(obstacle) = obstacle.filter(|obstacle| !obstacle.is_gap()) {
+            self.add_wrong(model, obstacle);
+        }
+        let of_batch = obstacle.filter(|obstacle| {
+            matches!(obstacle, AxisObstacle::NoBatchAxis { .. } | AxisObstacle::FixedBatch { .. })
+        });
+        note(&mut self.batches, batch, model, of_batch);
+        // With an obstacle of the batch, the length was not looked at.
+        if let (Some(length), None) = (length, of_batch) {
+            note(&mut self.lengths, length, model, obstacle.filter(|obstacle| obstacle.is_gap()));
+        }
     }
+
+    fn add_wrong(&mut self, model: usize, obstacle: &AxisObstacle) {
+        if let AxisObstacle::Open { axes } = obstacle {
+            for (of, known) in &mut self.wrong {
+                if let AxisObstacle::Open { axes: known } = known
+                    && *of == model
+                {
+                    let new: Vec<_> = axes.iter().filter(|axis| !known.contains(axis)).collect();
+                    known.extend(new.into_iter().cloned());
+                    return;
+                }
+            }
+        }
+        if !self.wrong.iter().any(|known| known.0 == model && known.1 == *obstacle) {
+            self.wrong.push((model, obstacle.clone()));
+        }
+    }
+
+    /// Returns an error for each model that the manifest does not fit, and for each batch and each length that no cell
+    /// can have.
+    pub(crate) fn errors(self, id: impl Fn(usize) -> String) -> Vec<PlanError> {
+        let wrong = self.wrong.into_iter().map(|(model, obstacle)| PlanError::Axes {
+            model: id(model),
+            obstacle: Box::new(obstacle),
+        });
+        let batches = self.batches.into_iter().map(|(size, it)| (format!("batch {size}"), it));
+        let lengths =
+            self.lengths.into_iter().map(|(size, it)| (format!("sequence length {size}"), it));
+        let misfits = batches.chain(lengths).filter_map(|(value, obstacle)| {
+            let (model, obstacle) = obstacle?;
+            let obstacle = Box::new(obstacle);
+            Some(PlanError::FitsNone { value, model: id(model), obstacle })
+        });
+        wrong.chain(misfits).collect()
+    }
+}
+
+fn note(
+    known: &mut BTreeMap<u32, Option<(usize, AxisObstacle)>>,
+    size: u32,
+    model: usize,
+    obstacle: Option<&AxisObstacle>,
+) {
+    match obstacle {
+        None => drop(known.insert(size, None)),
+        Some(obstacle) => {
+            known.entry(size).or_insert_with(|| Some((model, obstacle.clone())));
+        }
+    }
+}
+
+/// Returns the inputs that a manifest names and the model lacks, those that it forgets, and those that it draws
+/// beyond the table that they are looked up in.
+fn wrong_inputs(
+    model: &Model,
+    signature: &Signature,
+    structure: &ModelStructure,
+) -> Vec<PlanError> {
+    let id = || model.id.clone();
+    let known: Vec<_> = signature.inputs.iter().map(|port| port.name.clone()).collect();
+    let drawn = model.inputs.drawn();
+    let files = match &model.inputs {
+        InputSource::Files { inputs, .. } => Some(inputs),
+        InputSource::Synthetic(_) => None,
+    };
+    let named = drawn.keys().chain(files.into_iter().flat_map(BTreeMap::keys));
+    let unknown = named.filter(|name| !known.contains(name)).map(|input| PlanError::UnknownInput {
+        model: id(),
+        input: input.clone(),
+        known: known.clone(),
+    });
+    let has_source = |name: &String| {
+        files.is_none_or(|files| files.contains_key(name) || drawn.contains_key(name))
+    };
+    let forgotten = known.iter().filter(|name| !has_source(name));
+    let forgotten = forgotten.map(|input| PlanError::NoFile { model: id(), input: input.clone() });
+    let beyond = drawn.iter().filter_map(|(input, given)| {
+        let (low, high) = given.range()?;
+        let entries = match structure.values.get(input)? {
+            LegalValues::Index { entries, .. } => *entries,
+            LegalValues::Positions { entries } => (*entries)?,
+            LegalValues::Ones | LegalValues::Steers => return None,
+        };
+        // A negative index counts from the end.
+        let most = entries as f64;
+        (high >= most || low < -most).then(|| PlanError::BeyondTable {
+            model: id(),
+            input: input.clone(),
+            low: low.to_string(),
+            high: high.to_string(),
+            entries,
+        })
+    });
+    unknown.chain(forgotten).chain(beyond).collect()
+}
+
+/// Returns the inputs that steer the model and that the manifest does not give.
+fn steering(model: &Model, file: &FileId, facts: &Facts) -> Vec<PlanError> {
+    let values = drawn_values(model, file, facts).into_iter();
+    values
+        .filter(|(_, values)| *values == LegalValues::Steers)
+        .map(|(input, _)| PlanError::Steers { model: model.id.clone(), input })
+        .collect()
 }

@@ -146,6 +146,13 @@ pub enum Unsupported {
         /// The reason.
         obstacle: AxisObstacle,
     },
+    /// The model's weights alone take more memory than a case may use.
+    Memory {
+        /// Size of the weights.
+        weights_bytes: u64,
+        /// The manifest's `memory-limit`.
+        limit_bytes: u64,
+    },
     /// The model takes an input that can be neither drawn nor read from a file.
     InputKind {
         /// The input.
@@ -409,6 +416,12 @@ impl fmt::Display for Unsupported {
                 )
             }
             Self::Axes { obstacle } => obstacle.fmt(formatter),
+            Self::Memory { weights_bytes, limit_bytes } => write!(
+                formatter,
+                "the model's weights take {}, more than the `memory-limit` of {}",
+                bytes(*weights_bytes),
+                bytes(*limit_bytes)
+            ),
             Self::InputKind { input, value_kind } => write!(
                 formatter,
                 "the model's input `{input}` is a {value_kind}, which can neither be drawn nor read from a \
@@ -578,6 +591,10 @@ mod tests {
                     offered: vec![Precision::Fp32],
                 },
                 "the model `m` has no file for int8, only for fp32",
+            ),
+            (
+                Unsupported::Memory { weights_bytes: 4_400_193_536, limit_bytes: 2 << 30 }.into(),
+                "the model's weights take 4.10 GiB, more than the `memory-limit` of 2 GiB",
             ),
             (
                 Gap::Unsupported(Unsupported::Backend {

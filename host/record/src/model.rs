@@ -16,6 +16,9 @@ pub struct ModelStructure {
     pub signature: Option<Signature>,
     /// Files that hold weights, relative to the model's folder.
     pub weights: Vec<String>,
+    /// Size of all weights, wherever they lie; `None` if only the engine can tell it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights_bytes: Option<u64>,
     /// Values that inputs must have to be legal, by the input's name.
     pub values: BTreeMap<String, LegalValues>,
 }

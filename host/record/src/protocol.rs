@@ -25,7 +25,7 @@ use crate::sample::{
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// The line on a worker's standard input that asks it to end what is under way. The host says this only to a
 /// worker that is [`Message::Cancellable`], before it ends it by force.
@@ -68,6 +68,15 @@ pub enum Request {
         /// The model.
         model: PathBuf,
     },
+    /// Check the files of inputs and labels of a case against its model's file, without a plugin.
+    CheckInputs {
+        /// [`PROTOCOL_VERSION`] of the host.
+        protocol_version: u32,
+        /// The case.
+        case: Box<CaseSpec>,
+        /// Its files on the worker's machine; the library is not opened.
+        files: Box<CaseFiles>,
+    },
     /// Measure one case.
     Measure {
         /// [`PROTOCOL_VERSION`] of the host.
@@ -99,7 +108,7 @@ impl Request {
     pub fn library(&self) -> Option<&Path> {
         match self {
             Self::Describe { library, .. } => Some(library),
-            Self::Inspect { .. } => None,
+            Self::Inspect { .. } | Self::CheckInputs { .. } => None,
             Self::Measure { files, .. } | Self::Reference { files, .. } => Some(&files.library),
         }
     }
@@ -170,6 +179,8 @@ pub enum Message {
     Described(Box<BackendDescription>),
     /// Answer to [`Request::Inspect`].
     Inspected(Box<ModelStructure>),
+    /// Answer to [`Request::CheckInputs`]: they fit, or the model's file does not tell.
+    Fits,
     /// Samples.
     Samples(SampleBlock),
     /// Outputs.
@@ -194,6 +205,7 @@ enum Control {
     Inspected(Box<ModelStructure>),
     Finished(Box<WorkerReport>),
     Kept,
+    Fits,
     Failed(Failure),
 }
 
@@ -299,6 +311,7 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Inspected(structure) => Control::Inspected(structure),
         Message::Finished(report) => Control::Finished(report),
         Message::Kept => Control::Kept,
+        Message::Fits => Control::Fits,
         Message::Failed(failure) => Control::Failed(failure),
         Message::Samples(_) | Message::Outputs(_) => {
             return Err(invalid("blocks are not control messages"));
@@ -321,6 +334,7 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Inspected(structure) => Message::Inspected(structure),
         Control::Finished(report) => Message::Finished(report),
         Control::Kept => Message::Kept,
+        Control::Fits => Message::Fits,
         Control::Failed(failure) => Message::Failed(failure),
     })
 }
@@ -626,6 +640,7 @@ mod tests {
             Message::Working { part: Some(0.5), doing: "compiling".into() },
             Message::Cancellable,
             Message::Kept,
+            Message::Fits,
             Message::Samples(block),
             Message::Samples(marked),
             Message::Samples(unnamed),

@@ -63,6 +63,12 @@ pub struct Metadata {
     /// plugin itself refuses unknown ones.
     #[serde(default)]
     pub options: Option<BTreeMap<String, String>>,
+    /// All values of those options that have few, by the option's name.
+    #[serde(default)]
+    pub option_values: BTreeMap<String, Vec<String>>,
+    /// Ends of the names of the models' files that it reads, without the dot. `None` if it may read any.
+    #[serde(default)]
+    pub formats: Option<Vec<String>>,
 }
 
 impl Metadata {
@@ -118,7 +124,23 @@ impl Metadata {
         if let Some(message) = metadata.wrong_need() {
             return value("needed-by", message);
         }
+        if let Some(message) = metadata.wrong_values() {
+            return value("option-values", message);
+        }
         Ok(metadata)
+    }
+
+    /// Returns the error in the values of options.
+    fn wrong_values(&self) -> Option<String> {
+        let is_known =
+            |name: &String| self.options.as_ref().is_some_and(|options| options.contains_key(name));
+        if let Some(unknown) = self.option_values.keys().find(|name| !is_known(name)) {
+            return Some(format!(
+                "`option-values` names `{unknown}`, which is not among the plugin's options"
+            ));
+        }
+        let (empty, _) = self.option_values.iter().find(|(_, values)| values.is_empty())?;
+        Some(format!("`option-values` lists no value of `{empty}`"))
     }
 
     /// Returns the error in the options that need the runtime.
@@ -229,6 +251,20 @@ engine = "rten"
     cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has invisible characters
     cpu/plugin.toml: missing key `version`
     "#);
+    }
+
+    #[test]
+    fn values_of_options_belong_to_options() {
+        let options = format!("{GOOD}[options]\noptimise = \"Whether to optimise.\"\n");
+        let parse = |values: &str| {
+            let text = format!("{options}[option-values]\n{values}\n");
+            Metadata::parse(&text, Path::new("cpu/plugin.toml"))
+        };
+        let metadata = parse("optimise = [\"true\", \"false\"]").expect("they are right");
+        assert_eq!(metadata.option_values["optimise"], ["true", "false"]);
+        let told = |values: &str| parse(values).expect_err("they are wrong").to_string();
+        assert!(told("optimize = [\"true\"]").contains("names `optimize`, which is not among"));
+        assert!(told("optimise = []").contains("lists no value of `optimise`"));
     }
 
     #[test]

@@ -122,6 +122,34 @@ impl LocalExecutor {
         Err(Box::new(DescribeError { failure, standard_error }))
     }
 
+    /// Checks the files of inputs and labels of a case against its model's file, in a worker.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing, damaged or does not fit the model; or a requested stop.
+    #[tracing::instrument(skip_all, fields(case = case.id))]
+    pub fn check_inputs(
+        &self,
+        case: &CaseSpec,
+        interrupt: &Interrupt,
+    ) -> Result<(), Box<DescribeError>> {
+        let error = |failure, standard_error| Box::new(DescribeError { failure, standard_error });
+        let Found { files, .. } =
+            find(&*self.resolver, case).map_err(|failure| error(failure, String::new()))?;
+        let request = Request::CheckInputs {
+            protocol_version: PROTOCOL_VERSION,
+            case: Box::new(case.clone()),
+            files: Box::new(files),
+        };
+        let program = Program { executable: &self.worker, runtime: None, variables: &[] };
+        match self.ask(program, &request, interrupt) {
+            (Conclusion::Fits, ..) => Ok(()),
+            (other, phase, standard_error) => {
+                Err(error(other.instead_of("word that inputs fit", phase), standard_error))
+            }
+        }
+    }
+
     /// Starts a worker for a request that measures nothing. Returns how it ended, in which phase, and its last
     /// standard error.
     fn ask(

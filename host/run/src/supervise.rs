@@ -49,6 +49,7 @@ pub(crate) enum Conclusion {
     Finished(Box<WorkerReport>),
     /// The worker stored the outputs of a reference.
     Kept,
+    Fits,
     /// The worker failed.
     Failed(Failure),
     /// The worker was killed because of an interruption.
@@ -61,7 +62,11 @@ impl Conclusion {
         let detail = match self {
             Self::Failed(failure) => return failure,
             Self::Interrupted => "interrupted before an answer came".into(),
-            Self::Described(_) | Self::Inspected(_) | Self::Finished(_) | Self::Kept => {
+            Self::Described(_)
+            | Self::Inspected(_)
+            | Self::Finished(_)
+            | Self::Kept
+            | Self::Fits => {
                 format!("expected {expected}, got another answer")
             }
         };
@@ -186,6 +191,7 @@ pub(crate) fn supervise<E>(
             Conclusion::Described(_)
             | Conclusion::Inspected(_)
             | Conclusion::Kept
+            | Conclusion::Fits
             | Conclusion::Interrupted => {
                 let plugin = request.library().unwrap_or(Path::new("")).display();
                 tracing::warn!(%plugin, "{left}");
@@ -349,6 +355,7 @@ impl Watch {
                 Step::Conclude(Conclusion::Finished(report))
             }
             Message::Kept => Step::Conclude(Conclusion::Kept),
+            Message::Fits => Step::Conclude(Conclusion::Fits),
             Message::Failed(failure) => fail(failure),
         }
     }
@@ -421,6 +428,7 @@ fn kind(message: &Message) -> &'static str {
         Message::Outputs(_) => "outputs",
         Message::Finished(_) => "a report",
         Message::Kept => "word that outputs are kept",
+        Message::Fits => "word that inputs fit",
         Message::Failed(_) => "a failure",
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use host_record::{Failure, LegalValues, ModelStructure, Phase, Port, PortAxis, Signature};
+use host_record::{Failure, ModelStructure, Phase, Port, PortAxis, Signature};
 use onnx_file::OnnxFile;
 use plugin_api::client::{Dimension, ModelInfo, TensorInfo};
 
@@ -12,7 +12,7 @@ use crate::failure;
 /// weights beside the graph; any other file is known to its engine alone.
 pub(crate) fn structure(model: &Path) -> Result<ModelStructure, Failure> {
     match model.extension().and_then(|extension| extension.to_str()) {
-        Some("onnx") => of_onnx(model),
+        Some("onnx") => Ok(read(model)?.facts().structure()),
         Some("xml") => Ok(ModelStructure {
             weights: beside(model, "bin").into_iter().collect(),
             ..ModelStructure::default()
@@ -21,31 +21,15 @@ pub(crate) fn structure(model: &Path) -> Result<ModelStructure, Failure> {
     }
 }
 
-fn of_onnx(model: &Path) -> Result<ModelStructure, Failure> {
-    let file = OnnxFile::read(model).map_err(|error| Failure::Backend {
+/// Reads a file.
+pub(crate) fn read(model: &Path) -> Result<OnnxFile, Failure> {
+    OnnxFile::read(model).map_err(|error| Failure::Backend {
         phase: Phase::Load,
         call: "inspect".into(),
         code: failure::code(error.code),
         message: error.message,
         details: String::new(),
-    })?;
-    let values = file.legal_values().into_iter().map(|(input, values)| (input, legal(values)));
-    Ok(ModelStructure {
-        signature: Some(signature(&file.info())),
-        weights: file.weights().map(str::to_owned).collect(),
-        values: values.collect(),
     })
-}
-
-fn legal(values: onnx_file::LegalValues) -> LegalValues {
-    match values {
-        onnx_file::LegalValues::Index { entries, operator } => {
-            LegalValues::Index { entries, operator }
-        }
-        onnx_file::LegalValues::Ones => LegalValues::Ones,
-        onnx_file::LegalValues::Positions { entries } => LegalValues::Positions { entries },
-        onnx_file::LegalValues::Steers => LegalValues::Steers,
-    }
 }
 
 /// Returns the name of the file with another extension, if there is one.

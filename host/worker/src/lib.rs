@@ -18,6 +18,7 @@ mod cancel;
 mod clock;
 mod connection;
 mod contract;
+mod data;
 mod device_state;
 mod device_time;
 mod disturbance;
@@ -115,6 +116,10 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             Message::Described(Box::new(described))
         }
         Request::Inspect { model, .. } => Message::Inspected(Box::new(inspect::structure(&model)?)),
+        Request::CheckInputs { case, files, .. } => {
+            data::check_inputs(&case, &files)?;
+            Message::Fits
+        }
         Request::Measure { case, files, reference, .. } => {
             let report = measurement::measure(connection, &case, &files, reference.as_deref())?;
             Message::Finished(Box::new(report))
@@ -219,7 +224,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "incompatible version: the host speaks protocol 7, this worker speaks 6; they are \
+            "incompatible version: the host speaks protocol 8, this worker speaks 7; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

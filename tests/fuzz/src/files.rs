@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use host_record::PortAxis;
 use host_record::Views;
 use host_registry::RuntimeLock;
 use host_store::{RunFolder, RunViews};
@@ -96,16 +97,15 @@ pub(crate) fn onnx(data: &[u8]) {
     if let Ok(model) = OnnxFile::read(&path) {
         let info = model.info();
         let _ = model.precision();
-        let _ = model.legal_values();
         for input in info.inputs {
             let _ = model.dtype_of_input(&input.name);
         }
     }
     // As `host inspect` reads it.
     if let Ok(model) = host_onnx::Model::read(&path) {
-        let size = |axis: &host_onnx::Axis| match axis {
-            host_onnx::Axis::Fixed(size) => *size,
-            host_onnx::Axis::Open(_) => 2,
+        let size = |axis: &PortAxis| match axis {
+            PortAxis::Fixed(size) => *size,
+            PortAxis::Dynamic(_) => 2,
         };
         let shapes = model.facts.inputs.iter().filter_map(|input| {
             Some((input.name.clone(), input.axes.as_ref()?.iter().map(size).collect()))

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 /// This workspace's packages that each package may depend on, except in tests.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("host-architectures", &["host-hash"]),
+    ("host-architectures", &["host-hash", "host-onnx"]),
     ("host-descendants", &[]),
     ("host-hash", &[]),
-    ("host-onnx", &[]),
+    ("host-onnx", &["host-record"]),
     ("host-record", &[]),
     ("host-statistics", &[]),
     ("host-machine", &["host-record"]),
@@ -78,7 +78,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plugin-api", &[]),
     ("plugin-guest", &["host-statistics"]),
     ("plugin-testkit", &["host-descendants", "plugin-api"]),
-    ("onnx-file", &["plugin-api"]),
+    ("onnx-file", &["host-onnx", "host-record", "plugin-api"]),
     ("engine-onnxruntime", &["onnx-file", "plugin-api"]),
     ("backend-cpu", &["engine-onnxruntime", "onnx-file", "plugin-api"]),
     ("backend-cuda", &["engine-onnxruntime", "plugin-api"]),

@@ -196,7 +196,7 @@ fn a_large_plan_takes_no_more_memory_in_one_format_than_in_another() {
         &place,
         &format!(
             "[[backend]]\nid = \"null\"\n[matrix]\nbatch = [{numbers}]\n\
-             sequence-length = [{numbers}]\n"
+             scenario = \"closed-loop\"\nclients = [{numbers}]\n"
         ),
     );
     let peak = |format: &str| -> u64 {

@@ -71,13 +71,16 @@ fn weights_outside_of_the_folder_are_refused() {
     let place = Place::new();
     with_weights(&place, "../secret");
     manifest(&place, "", "");
-    let _ = place.run(&["run", "it.toml"]).expect(6);
-    let failure = outcome(&place)["failure"].to_string();
-    assert!(failure.contains("names weights outside of its folder: `../secret`"), "{failure}");
+    for command in ["validate", "plan", "run"] {
+        let told = place.run(&[command, "it.toml"]).expect(3).stderr;
+        assert!(told.contains("names weights outside of its folder: `../secret`"), "{told}");
+        assert!(told.contains("it.toml:5:8"), "{told}");
+    }
+    assert!(!place.path().join("results").exists(), "nothing was begun");
 }
 
 #[test]
-fn a_batch_and_a_length_that_the_model_cannot_have_are_gaps() {
+fn a_batch_and_a_length_that_the_model_cannot_have_are_one_error_each() {
     let place = Place::new();
     let axes: &[&str] = &["1", "512"];
     write(
@@ -86,10 +89,14 @@ fn a_batch_and_a_length_that_the_model_cannot_have_are_gaps() {
         &model(&[("Relu", &["x"], "y")], &[("x", FLOAT, axes)], &[("y", FLOAT, axes)], &[]),
     );
     manifest(&place, "", "[matrix]\nbatch = [1, 8]\nsequence-length = [16, 512]\n");
+    let told = place.run(&["run", "it.toml"]).expect(3).stderr;
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for once in ["batch 8 fits no model", "sequence length 16 fits no model"] {
+        assert_eq!(told.matches(once).count(), 1, "{told}");
+    }
+    assert!(!place.path().join("results").exists(), "nothing was begun");
+    manifest(&place, "", "");
     let planned = plan(&place);
-    assert_eq!((&planned["cases"], &planned["gaps"]), (&0.into(), &4.into()), "{planned}");
-    assert_eq!(planned["items"][0]["gap"]["obstacle"]["obstacle"], "no-sequence-axis");
-    assert_eq!(planned["items"][2]["gap"]["obstacle"]["obstacle"], "fixed-batch");
     let axis = &planned["axes"]["m"]["batch"];
     assert_eq!(axis["places"][0]["size"], 1, "{axis}");
     let text = place.run(&["plan", "it.toml"]).expect(0).stdout;
@@ -160,8 +167,150 @@ fn an_index_is_drawn_from_its_table_and_refused_beyond_it() {
     let place = Place::new();
     write(&place, "m.onnx", &bytes);
     manifest(&place, "inputs.ids = { low = 100, high = 100 }", "");
-    let _ = place.run(&["run", "it.toml"]).expect(6);
-    let failure = outcome(&place)["failure"].take();
-    assert_eq!(failure["kind"], "input", "{failure}");
-    assert!(failure["detail"].to_string().contains("beyond the table of 100 entries"), "{failure}");
+    let told = place.run(&["run", "it.toml"]).expect(3).stderr;
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        told.contains("`ids` is drawn from 100 to 100, beyond the table of 100 entries"),
+        "{told}"
+    );
+    assert!(told.contains("write `high = 99` or less"), "{told}");
+    assert!(!place.path().join("results").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_file_that_is_not_a_model_is_refused_once_and_early() {
+    let place = Place::new();
+    let commands: [(&[&str], i32); 5] = [
+        (&["validate", "it.toml"], 3),
+        (&["plan", "it.toml"], 3),
+        (&["run", "it.toml"], 3),
+        (&["bench", "m.onnx"], 1),
+        (&["init", "new.toml", "--model", "m.onnx"], 1),
+    ];
+    for (bytes, reason) in [
+        (&b"not a model"[..], "is not an ONNX model: "),
+        (b"", "is not an ONNX model: it has no graph"),
+    ] {
+        write(&place, "m.onnx", bytes);
+        manifest(&place, "", "[matrix]\nbatch = [1, 2, 4]\n");
+        for (command, code) in commands {
+            let told = place.run(command).expect(code).stderr;
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(told.matches("is not an ONNX model").count(), 1, "{command:?}: {told}");
+            assert!(told.contains(reason), "{command:?}: {told}");
+        }
+    }
+    assert!(!place.path().join("results/runs").exists(), "nothing was begun");
+    // Of other files, the backends list those that they read.
+    write(&place, "notes.md", b"# Notes");
+    let text = "schema = 1\nexperiment = { name = \"models\" }\n[[model]]\nid = \"m\"\n\
+                path = \"notes.md\"\n[[backend]]\nid = \"cpu\"\n[matrix]\nbatch = [1, 2]\n";
+    place.write("it.toml", text);
+    for command in [&["validate", "it.toml"], &["run", "it.toml"], &["bench", "notes.md"]] {
+        let told = place.run(command).expect(3).stderr;
+        assert_eq!(told.matches("no chosen backend reads").count(), 1, "{told}");
+        assert!(told.contains("`cpu` reads .onnx"), "{told}");
+    }
+    // A test's backend takes any file.
+    place.write("it.toml", &text.replace("\"cpu\"", "\"null\""));
+    let _ = place.run(&["validate", "it.toml"]).expect(0);
+}
+
+#[test]
+fn a_manifest_that_is_written_for_a_model_runs() {
+    let place = Place::new();
+    let (mask, ids): (&[&str], &[&str]) = (&["batch", "past + sequence"], &["batch", "sequence"]);
+    let past: &[&str] = &["batch", "2", "past", "4"];
+    let bytes = model(
+        &[("Relu", &["mask"], "a"), ("Relu", &["ids"], "b"), ("Relu", &["past"], "c")],
+        &[("mask", FLOAT, mask), ("ids", FLOAT, ids), ("past", FLOAT, past)],
+        &[("a", FLOAT, mask), ("b", FLOAT, ids), ("c", FLOAT, past)],
+        &[],
+    );
+    write(&place, "m.onnx", &bytes);
+    let _ = place.run(&["init", "new.toml", "--model", "m.onnx"]).expect(0);
+    let text = std::fs::read_to_string(place.path().join("new.toml")).expect("it was written");
+    assert!(text.contains("[model.axes.sizes]\npast = 16\nsequence = 128\n"), "{text}");
+    place.write("new.toml", &text.replace("# [measure]", "[measure]\nduration = \"10ms\""));
+    let _ = place.run(&["run", "new.toml"]).expect(0);
+    let record = &place.lines("journal.jsonl")[0]["outcome"];
+    let shapes: Vec<_> =
+        (0..3).map(|at| record["conditions"]["model"]["inputs"][at]["shape"].clone()).collect();
+    let batch = &place.lines("journal.jsonl")[0]["spec"]["key"]["batch"];
+    let expected = [
+        serde_json::json!([batch, 144]),
+        serde_json::json!([batch, 128]),
+        serde_json::json!([batch, 2, 16, 4]),
+    ];
+    assert_eq!(shapes, expected);
+    // Without a batch axis, the matrix has no other batch.
+    let axes: &[&str] = &["height", "3"];
+    write(
+        &place,
+        "m.onnx",
+        &model(&[("Relu", &["x"], "y")], &[("x", FLOAT, axes)], &[("y", FLOAT, axes)], &[]),
+    );
+    let _ = place.run(&["init", "new.toml", "--force", "--model", "m.onnx"]).expect(0);
+    let _ = place.run(&["validate", "new.toml"]).expect(0);
+}
+
+#[test]
+fn data_and_labels_are_checked_before_anything_runs() {
+    let place = Place::new();
+    let axes: &[&str] = &["batch", "2"];
+    let relu = model(&[("Relu", &["x"], "y")], &[("x", FLOAT, axes)], &[("y", FLOAT, axes)], &[]);
+    write(&place, "m.onnx", &relu);
+    let npy = |descr: &str, shape: &str, data: &[u8]| {
+        let header =
+            format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+        let length = u16::try_from(header.len()).expect("short").to_le_bytes();
+        [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), data].concat()
+    };
+    write(&place, "x.npy", &npy("<f4", "(3, 2)", &[0; 24]));
+    write(&place, "wide.npy", &npy("<f4", "(3, 4)", &[0; 48]));
+    write(&place, "labels.npy", &npy("|u1", "(3,)", &[0; 3]));
+    write(&place, "two.npy", &npy("|u1", "(2,)", &[0; 2]));
+    let with = |data: &str| {
+        manifest(&place, &format!("data = {{ {data} }}"), "[matrix]\nbatch = [1, 2]\n");
+    };
+    for (data, reason) in [
+        ("inputs = { x = \"wide.npy\" }", "the model wants [batch, 2], the file has [3, 4]"),
+        ("inputs = { x = \"x.npy\" }, labels = \"two.npy\"", "there are 2 labels for 3 examples"),
+        ("inputs = { x = \"x.npy\" }, labels = \"x.npy\"", "expected one whole number per example"),
+        ("inputs = { X = \"x.npy\" }", "the model `m` has no input `X`"),
+    ] {
+        with(data);
+        for command in ["validate", "plan", "run"] {
+            let told = place.run(&[command, "it.toml"]).expect(3).stderr;
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(told.matches(reason).count(), 1, "{command} {data}: {told}");
+        }
+    }
+    assert!(!place.path().join("results").exists(), "nothing was begun");
+    with("inputs = { x = \"x.npy\" }, labels = \"labels.npy\"");
+    let _ = place.run(&["validate", "it.toml"]).expect(0);
+}
+
+#[test]
+fn inputs_and_values_of_options_that_there_are_not_suggest_the_nearest() {
+    let place = Place::new();
+    let axes: &[&str] = &["batch", "2"];
+    let relu =
+        model(&[("Relu", &["image"], "y")], &[("image", FLOAT, axes)], &[("y", FLOAT, axes)], &[]);
+    write(&place, "m.onnx", &relu);
+    let text = "schema = 1\nexperiment = { name = \"models\" }\n[[model]]\nid = \"m\"\n\
+                path = \"m.onnx\"\n[model.inputs.imag]\nhigh = 2\n[[backend]]\nid = \"cpu\"\n";
+    place.write("it.toml", text);
+    let told = place.run(&["validate", "it.toml"]).expect(3).stderr;
+    assert!(told.contains("the model `m` has no input `imag`"), "{told}");
+    assert!(told.contains("it.toml:6:15") && told.contains("did you mean `image`?"), "{told}");
+    let options = "options = { engine = \"onnxruntine\", optimise = \"maybe\" }\n";
+    place.write("it.toml", &format!("{text}{options}"));
+    let told = place.run(&["validate", "it.toml"]).expect(3).stderr;
+    assert!(
+        told.contains("`engine` of the backend plugin `cpu` cannot be `onnxruntine`"),
+        "{told}"
+    );
+    assert!(told.contains("did you mean `onnxruntime`?"), "{told}");
+    assert!(told.contains("it can be `true`, `false`"), "{told}");
 }

@@ -1,8 +1,8 @@
 //! `host inspect`: facts about a model.
 
 use host_experiment::{EngineAnswer, Inspection, Meaning, Settings, ask_engines, units};
-use host_onnx::{Axis, Value};
-use host_record::{AxesUse, Cell, Table};
+use host_onnx::Value;
+use host_record::{AxesUse, Cell, LegalValues, PortAxis, Table};
 use serde_json::json;
 
 use crate::arguments::InspectArguments;
@@ -144,22 +144,30 @@ fn values(inspection: &Inspection) -> Table {
             value.element.clone().map_or(Cell::Null, Cell::Text),
             shape,
             meaning,
-            facts.tables.get(&value.name).map_or(Cell::Null, |rows| whole(*rows)),
+            facts.legal.get(&value.name).map_or(Cell::Null, |values| Cell::Text(legal(values))),
         ]
     };
     let inputs = facts.inputs.iter().map(|value| row("input", value));
     let outputs = facts.outputs.iter().map(|value| row("output", value));
-    of(
-        &["kind", "name", "type", "shape", "axes", "rows of its table"],
-        inputs.chain(outputs).collect(),
-    )
+    of(&["kind", "name", "type", "shape", "axes", "legal values"], inputs.chain(outputs).collect())
 }
 
-fn shape(axes: &[Axis]) -> String {
-    let axis = |axis: &Axis| match axis {
-        Axis::Fixed(size) => size.to_string(),
-        Axis::Open(name) if name.is_empty() => "?".into(),
-        Axis::Open(name) => name.clone(),
+fn legal(values: &LegalValues) -> String {
+    match values {
+        LegalValues::Index { entries, operator } => {
+            format!("0 to {} ({operator})", entries.saturating_sub(1))
+        }
+        LegalValues::Ones => "1".into(),
+        LegalValues::Positions { .. } => "0, 1, 2, …".into(),
+        LegalValues::Steers => "decides what is computed".into(),
+    }
+}
+
+fn shape(axes: &[PortAxis]) -> String {
+    let axis = |axis: &PortAxis| match axis {
+        PortAxis::Fixed(size) => size.to_string(),
+        PortAxis::Dynamic(name) if name.is_empty() => "?".into(),
+        PortAxis::Dynamic(name) => name.clone(),
     };
     axes.iter().map(axis).collect::<Vec<_>>().join(" × ")
 }

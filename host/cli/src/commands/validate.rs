@@ -17,7 +17,8 @@ pub(crate) fn validate(
     printer: &Printer,
 ) -> Result<Exit> {
     let draft = manifest_of(&arguments.manifest)?;
-    let manifest = draft.check(settings, &mut Console::new(printer))?.manifest;
+    let checked = draft.check(settings, &mut Console::new(printer))?;
+    let manifest = checked.plan(settings)?.manifest;
     let experiment = &manifest.experiment;
     let document = || {
         json!({

@@ -287,7 +287,7 @@ proptest! {
         let plan = match Plan::new(&experiment, facts()) {
             Ok(plan) => plan,
             Err(error) => {
-                prop_assert_eq!(error, PlanError::Empty);
+                prop_assert_eq!(error, [PlanError::Empty]);
                 prop_assert!(expected.is_empty());
                 return Ok(());
             }

@@ -70,7 +70,7 @@ device = ["auto", "cuda:1"]
 
 fn plan(matrix: &str, facts: Facts) -> Result<Plan, PlanError> {
     let experiment = parse(&format!("{BASE}{matrix}")).unwrap_or_else(|e| panic!("{e:#?}"));
-    Plan::new(&experiment, facts)
+    Plan::new(&experiment, facts).map_err(|mut errors| errors.remove(0))
 }
 
 fn show(plan: &Plan) -> String {
@@ -148,22 +148,54 @@ fn with_axes(axes: &[&str]) -> Facts {
 }
 
 const ON_B: &str = "model = \"b\"\nbackend = \"cpu\"\n";
+const BOTH: &str = "model = [\"b\", \"a\"]\nbackend = \"cpu\"\n";
+
+/// Returns all errors of a plan in words, with what to do.
+fn errors(matrix: &str, facts: Facts) -> String {
+    let experiment = parse(&format!("{BASE}{matrix}")).unwrap_or_else(|e| panic!("{e:#?}"));
+    let errors = Plan::new(&experiment, facts).expect_err("it does not fit");
+    let line = |error: &PlanError| format!("{error} -> {}", error.hint().unwrap_or_default());
+    errors.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_batch_or_a_length_that_no_model_can_have_is_an_error_once() {
+    let matrix = "model = \"b\"\nbatch = [1, 8]\nsequence-length = [16, 512]\n\
+                  scenario = [\"single-stream\", \"offline\"]";
+    assert_snapshot!(errors(matrix, with_axes(&["1", "512"])), @"
+    batch 8 fits no model of the matrix: `b`: the model's batch axis cannot be 8: axis 0 of `x` is fixed at 1 -> export the model with a dynamic batch axis, or leave this batch size out
+    sequence length 16 fits no model of the matrix: `b`: the model has no sequence axis that could be 16 long -> name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix
+    sequence length 512 fits no model of the matrix: `b`: the model has no sequence axis that could be 512 long -> name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix
+    ");
+    // Another model can have them.
+    let both =
+        "model = [\"a\", \"b\"]\nbatch = [1, 8]\nsequence-length = [16, 512]\nbackend = \"cpu\"";
+    let planned = plan(both, with_axes(&["1", "512"])).unwrap();
+    assert_eq!(planned.count(), Count { cases: 4, gaps: 4 });
+}
 
 #[test]
 fn a_cell_that_the_models_axes_cannot_have_is_a_gap() {
-    let matrix = format!("{ON_B}batch = [1, 8]\nsequence-length = [16, 512]");
+    let matrix = format!("{BOTH}batch = [1, 8]\nsequence-length = [16, 512]");
     let fixed = plan(&matrix, with_axes(&["batch", "512"])).unwrap();
     assert_snapshot!(show(&fixed), @r#"
     0 b · cpu · cpu:0 · fp32 · batch 1 · sequence 16 · single-stream [unsupported: the model has no sequence axis that could be 16 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
     1 b · cpu · cpu:0 · fp32 · batch 1 · sequence 512 · single-stream [unsupported: the model has no sequence axis that could be 512 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
     2 b · cpu · cpu:0 · fp32 · batch 8 · sequence 16 · single-stream [unsupported: the model has no sequence axis that could be 16 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
     3 b · cpu · cpu:0 · fp32 · batch 8 · sequence 512 · single-stream [unsupported: the model has no sequence axis that could be 512 long; name it with `axes.sequence` in the `[[model]]`, or leave the length out of the matrix]
+    4 a · cpu · cpu:0 · fp32 · batch 1 · sequence 16 · single-stream
+    5 a · cpu · cpu:0 · fp32 · batch 1 · sequence 512 · single-stream
+    6 a · cpu · cpu:0 · fp32 · batch 8 · sequence 16 · single-stream
+    7 a · cpu · cpu:0 · fp32 · batch 8 · sequence 512 · single-stream
     "#);
-    let one = plan(&format!("{ON_B}batch = [1, 8]"), with_axes(&["1", "3"])).unwrap();
+    let one = plan(&format!("{BOTH}batch = [1, 8]"), with_axes(&["1", "3"])).unwrap();
     assert_snapshot!(show(&one), @r#"
     0 b · cpu · cpu:0 · fp32 · batch 1 · single-stream
     1 b · cpu · cpu:0 · fp32 · batch 8 · single-stream [unsupported: the model's batch axis cannot be 8: axis 0 of `x` is fixed at 1; export the model with a dynamic batch axis, or leave this batch size out]
+    2 a · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    3 a · cpu · cpu:0 · fp32 · batch 8 · single-stream
     "#);
+    let matrix = format!("{ON_B}batch = [1, 8]\nsequence-length = [16, 512]");
     let named = plan(&matrix, with_axes(&["batch", "seq"])).unwrap();
     assert_eq!(named.count(), Count { cases: 4, gaps: 0 });
     let told: Vec<_> = named
@@ -185,6 +217,78 @@ fn a_manifest_that_does_not_fit_the_model_is_an_error() {
     let asked = plan(ON_B, rounds).unwrap_err();
     assert_snapshot!(asked, @"the model `b`: `x` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value");
     assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 10, high = 10 }`"#);
+}
+
+#[test]
+fn everything_that_does_not_fit_a_model_is_found_at_once() {
+    let port = |name: &str, axes: &[&str]| {
+        let axis = |axis: &&str| match axis.parse() {
+            Ok(size) => PortAxis::Fixed(size),
+            Err(_) => PortAxis::Dynamic((*axis).to_owned()),
+        };
+        Port { name: name.into(), axes: Some(axes.iter().map(axis).collect()) }
+    };
+    let inputs = vec![
+        port("input", &["", ""]),
+        port("state", &["2", "", "128"]),
+        port("sr", &[]),
+        port("ids", &["batch", "sequence"]),
+    ];
+    let values = [
+        ("sr".to_owned(), LegalValues::Steers),
+        ("ids".to_owned(), LegalValues::Index { entries: 100, operator: "Gather".into() }),
+    ];
+    let structure = ModelStructure {
+        signature: Some(Signature { inputs, outputs: Vec::new() }),
+        values: values.into(),
+        ..ModelStructure::default()
+    };
+    let facts = laptop();
+    let PerPrecision::All(file) = facts.models["b"].clone() else { panic!("one file") };
+    let facts =
+        || Facts { structures: [(file.clone(), structure.clone())].into(), ..facts.clone() };
+    let given = |inputs: &str| {
+        let text = BASE.replace("path = \"b.onnx\"", &format!("path = \"b.onnx\"\n{inputs}"));
+        let experiment = parse(&format!("{text}{ON_B}")).unwrap_or_else(|e| panic!("{e:#?}"));
+        let errors = match Plan::new(&experiment, facts()) {
+            Ok(_) => return String::new(),
+            Err(errors) => errors,
+        };
+        let line = |error: &PlanError| format!("{error} -> {}", error.hint().unwrap_or_default());
+        errors.iter().map(line).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(given("inputs.stat = { high = 2 }\ninputs.nope = { dimensions = { x = 1 } }\ninputs.ids = { high = 100 }"), @r#"
+    the model `b` has no input `nope` -> it has `input`, `state`, `sr`, `ids`
+    the model `b` has no input `stat` -> did you mean `state`?
+    the model `b`: `ids` is drawn from 0 to 100, beyond the table of 100 entries that it is looked up in -> write `high = 99` or less
+    the model `b`: `sr` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value -> give it a range in the `[[model]]`, such as `inputs."sr" = { low = 10, high = 10 }`
+    the model `b`: axis 1 of `input`, axis 1 of `state` and axis 1 (`sequence`) of `ids` have no size -> give them sizes in the `[[model]]` with `axes.sizes = { sequence = … }`, `inputs."input".dimensions = { 1 = … }` and `inputs."state".dimensions = { 1 = … }`
+    "#);
+    assert_snapshot!(given("axes.batch = [{ input = \"imput\", axis = 0 }]"), @r#"
+    the model `b`: `sr` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value -> give it a range in the `[[model]]`, such as `inputs."sr" = { low = 10, high = 10 }`
+    the model `b`: the model has no input `imput`; it has `input`, `state`, `sr`, `ids` -> did you mean `input`?
+    "#);
+    let closing = "inputs.sr = { low = 16000, high = 16000 }\n\
+                   inputs.input.dimensions = { 1 = 512 }\ninputs.state.dimensions = { 1 = 1 }\n\
+                   axes.sizes = { sequence = 4 }";
+    assert_eq!(given(closing), "");
+}
+
+#[test]
+fn weights_that_exceed_the_memory_limit_are_a_gap() {
+    let mut facts = with_axes(&["batch"]);
+    for structure in facts.structures.values_mut() {
+        structure.weights_bytes = Some(3 << 30);
+    }
+    let gaps = |limit: &str| {
+        let matrix = format!("{BOTH}[measure]\nmemory-limit = \"{limit}\"\n");
+        let plan = plan(&matrix, facts.clone()).unwrap();
+        let gaps: Vec<_> = plan.items().filter_map(|item| item.gap().map(Gap::to_string)).collect();
+        (plan.count().cases, gaps)
+    };
+    let refused = "the model's weights take 3 GiB, more than the `memory-limit` of 2 GiB";
+    assert_eq!(gaps("2 GiB"), (1, vec![refused.to_owned()]));
+    assert_eq!(gaps("3 GiB"), (2, Vec::new()));
 }
 
 #[test]
@@ -540,8 +644,8 @@ matrix = { precision = ["fp32", "fp16"], batch = [1, 2] }
     let nothing = ready("cpu", &[]);
     let error = Plan::new(&experiment, facts([("cuda", cuda()), ("cpu", nothing)])).unwrap_err();
     assert_eq!(
-        error.to_string(),
-        "the reference `cpu` cannot be used: the backend `cpu` found no device"
+        error.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["the reference `cpu` cannot be used: the backend `cpu` found no device"]
     );
 }
 

@@ -156,11 +156,11 @@ fn files_that_are_no_models_are_refused() {
     let folder = folder.path().join("folder.onnx");
     std::fs::create_dir(&folder).expect("the folder is writable");
     for (path, message) in [
-        (garbage, "garbage.onnx: is not an ONNX model"),
-        (empty, "empty.onnx: is not an ONNX model: it has no graph"),
-        (text, "model.txt: is not an ONNX model: its name does not end in `.onnx`"),
-        (cut, "cut.onnx: is truncated, or not an ONNX model"),
-        (folder, "folder.onnx: is not a file"),
+        (garbage, "garbage.onnx is not an ONNX model"),
+        (empty, "empty.onnx is not an ONNX model: it has no graph"),
+        (text, "model.txt is not an ONNX model: its name does not end in `.onnx`"),
+        (cut, "cut.onnx is not an ONNX model: it is damaged or truncated"),
+        (folder, "folder.onnx: it is not a file"),
     ] {
         let error = load(&backend, &path, None, &[]).expect_err(message);
         assert_eq!(error.code, ErrorCode::InvalidModel, "{error}");

@@ -3,40 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plugin_api::backend::DataType;
+use host_record::LegalValues;
 
-use crate::{OnnxFile, dtype};
-
-/// A node of a graph.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) operator: String,
-    pub(crate) inputs: Vec<String>,
-    pub(crate) outputs: Vec<String>,
-    /// The attribute `axis`.
-    pub(crate) axis: Option<i64>,
-}
-
-/// Legal values of an input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LegalValues {
-    /// Positions in a table, from 0 to one less than its entries.
-    Index {
-        /// Entries of the smallest table that it is looked up in.
-        entries: u64,
-        /// The operator that looks it up.
-        operator: String,
-    },
-    /// A mask, by its name: everything is valid.
-    Ones,
-    /// Places in a sequence, by its name.
-    Positions {
-        /// Entries of the table of positions, if there is one.
-        entries: Option<u64>,
-    },
-    /// It steers the graph: how often a `Loop` runs, which branch of an `If`, or a size.
-    Steers,
-}
+use crate::messages::{Graph, Node};
+use crate::value::Value;
 
 /// Operators of which some inputs decide what is computed, or how much, by the places of these inputs.
 const STEERED: &[(&str, &[usize])] = &[
@@ -87,30 +57,41 @@ const DEEPEST: usize = 16;
 /// Operators whose output has the shape of their first input, which may be a table.
 const SAME_SHAPE: &[&str] = &["Cast", "DequantizeLinear", "Identity"];
 
-impl OnnxFile {
-    /// Returns the legal values of inputs, by name. An input that is not there may have any.
-    #[must_use]
-    pub fn legal_values(&self) -> BTreeMap<String, LegalValues> {
-        let inputs = self.inputs.iter().filter(|input| !self.initializers.contains(&input.name));
-        inputs
-            .filter_map(|input| {
-                let dtype = dtype(input.element)?;
-                Some((input.name.clone(), self.legal_values_of(&input.name, dtype)?))
-            })
-            .collect()
-    }
+/// A graph with its subgraphs.
+struct Nodes<'a> {
+    /// Nodes in the order in which they are computed, except those of a subgraph, which come before the node around it.
+    nodes: Vec<&'a Node>,
+    /// Shapes of weights, by name.
+    shapes: BTreeMap<&'a str, &'a [i64]>,
+}
 
-    fn legal_values_of(&self, input: &str, dtype: DataType) -> Option<LegalValues> {
-        if dtype.is_text() {
+/// Returns the legal values of inputs, by name. An input that is not there may have any.
+pub(crate) fn of(graph: &Graph, inputs: &[Value]) -> BTreeMap<String, LegalValues> {
+    let mut nodes = Vec::new();
+    let mut weights: Vec<_> = graph.initializers.iter().collect();
+    flatten(&graph.nodes, &mut |graph| weights.extend(&graph.initializers), &mut nodes);
+    let shapes = weights.iter().map(|it| (it.name.as_str(), &it.sizes[..])).collect();
+    let all = Nodes { nodes, shapes };
+    let of_input = |input: &Value| {
+        let element = input.element.as_deref()?;
+        Some((input.name.clone(), all.legal_values_of(input, element)?))
+    };
+    inputs.iter().filter_map(of_input).collect()
+}
+
+impl Nodes<'_> {
+    fn legal_values_of(&self, value: &Value, element: &str) -> Option<LegalValues> {
+        let is_whole = ["int", "bool"].iter().any(|whole| element.contains(whole));
+        let is_real = ["fp16", "bf16", "fp32", "fp64"].contains(&element);
+        if !is_whole && !is_real {
             return None;
         }
-        let is_real =
-            matches!(dtype, DataType::F64 | DataType::F32 | DataType::F16 | DataType::BF16);
+        let input = value.name.as_str();
         let carried = self.carried(input);
         let reads = |node: &Node, at: usize| {
             node.inputs.get(at).is_some_and(|name| carried.contains(name.as_str()))
         };
-        if self.steers(input, is_real) {
+        if self.steers(value, is_real) {
             return Some(LegalValues::Steers);
         }
         let tables = self.nodes.iter().flat_map(|node| {
@@ -137,13 +118,12 @@ impl OnnxFile {
 
     /// Returns whether an input decides what is computed, or how much: a whole number, a flag or a list of them, from
     /// which such an input of an operator follows.
-    fn steers(&self, input: &str, is_real: bool) -> bool {
-        let declared = self.inputs.iter().find(|declared| declared.name == input);
-        let rank = declared.and_then(|declared| declared.dimensions.as_ref()).map(Vec::len);
+    fn steers(&self, input: &Value, is_real: bool) -> bool {
+        let rank = input.axes.as_ref().map(Vec::len);
         if is_real || rank.is_some_and(|rank| rank > 1) {
             return false;
         }
-        let mut follow = BTreeSet::from([input]);
+        let mut follow = BTreeSet::from([input.name.as_str()]);
         for _ in 0..DEEPEST {
             let before = follow.len();
             for node in &self.nodes {
@@ -164,7 +144,7 @@ impl OnnxFile {
     }
 
     /// Returns the names of all values that are those of an input.
-    fn carried<'a>(&'a self, input: &'a str) -> BTreeSet<&'a str> {
+    fn carried<'b>(&'b self, input: &'b str) -> BTreeSet<&'b str> {
         let mut carried = BTreeSet::from([input]);
         // Nodes come in the order in which they are computed, except those of a subgraph, which come before the node
         // around it.
@@ -188,12 +168,14 @@ impl OnnxFile {
         let mut name = node.inputs.get(table)?;
         // A table may be stored in another type.
         for _ in 0..8 {
-            if let Some(shape) = self.shapes.get(name) {
-                let axis = match node.axis.unwrap_or(0) {
+            if let Some(shape) = self.shapes.get(name.as_str()) {
+                let attribute = node.attributes.iter().find(|attribute| attribute.name == "axis");
+                let axis = match attribute.and_then(|attribute| attribute.integer).unwrap_or(0) {
                     axis @ ..0 => axis + i64::try_from(shape.len()).ok()?,
                     axis => axis,
                 };
-                return shape.get(usize::try_from(axis).ok()?).copied().filter(|size| *size > 0);
+                let size = *shape.get(usize::try_from(axis).ok()?)?;
+                return u64::try_from(size).ok().filter(|size| *size > 0);
             }
             let maker = self.nodes.iter().find(|node| node.outputs.contains(name))?;
             name =
@@ -203,38 +185,59 @@ impl OnnxFile {
     }
 }
 
+/// Collects the nodes of a graph and of those within it. The inner ones come before the node that they are in.
+/// `within` is called for each graph within.
+fn flatten<'a>(nodes: &'a [Node], within: &mut dyn FnMut(&'a Graph), all: &mut Vec<&'a Node>) {
+    for node in nodes {
+        for attribute in &node.attributes {
+            for graph in attribute.graph.iter().chain(&attribute.graphs) {
+                within(graph);
+                flatten(&graph.nodes, within, all);
+            }
+        }
+        all.push(node);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use plugin_api::backend::Dimension;
+    use host_record::PortAxis;
 
     use super::*;
-    use crate::Value;
-
-    const INT64: u64 = 7;
-    const FLOAT: u64 = 1;
+    use crate::messages::{Attribute, Tensor};
 
     fn node(operator: &str, inputs: &[&str], output: &str) -> Node {
         Node {
             operator: operator.into(),
             inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
             outputs: vec![output.to_owned()],
-            axis: None,
+            ..Node::default()
         }
     }
 
-    fn file(inputs: &[(&str, u64)], nodes: Vec<Node>) -> OnnxFile {
-        let input = |(name, element): &(&str, u64)| Value {
-            name: (*name).to_owned(),
-            element: *element,
-            ..Value::default()
+    fn along(axis: i64, node: Node) -> Node {
+        let axis = Attribute { name: "axis".into(), integer: Some(axis), ..Attribute::default() };
+        Node { attributes: vec![axis], ..node }
+    }
+
+    fn input(name: &str, element: &str, axes: Option<Vec<PortAxis>>) -> Value {
+        let (name, element) = (name.to_owned(), Some(element.to_owned()));
+        Value { name, element, axes, ..Value::default() }
+    }
+
+    fn values(inputs: &[(&str, &str)], nodes: Vec<Node>) -> BTreeMap<String, LegalValues> {
+        let inputs: Vec<_> = inputs.iter().map(|(name, it)| input(name, it, None)).collect();
+        of(&graph(nodes), &inputs)
+    }
+
+    fn graph(nodes: Vec<Node>) -> Graph {
+        let table = |name: &str, sizes: &[i64]| Tensor {
+            name: name.into(),
+            sizes: sizes.to_vec(),
+            ..Tensor::default()
         };
-        OnnxFile {
-            inputs: inputs.iter().map(input).collect(),
-            nodes,
-            shapes: [("words".to_owned(), vec![30522, 64]), ("kinds".to_owned(), vec![64, 2])]
-                .into(),
-            ..OnnxFile::default()
-        }
+        let initializers = vec![table("words", &[30522, 64]), table("kinds", &[64, 2])];
+        Graph { nodes, initializers, ..Graph::default() }
     }
 
     fn index(entries: u64) -> LegalValues {
@@ -243,27 +246,26 @@ mod tests {
 
     #[test]
     fn what_steers_the_graph_is_asked_for() {
-        const BOOL: u64 = 9;
         let steers = |element, rank: usize, nodes| {
-            let mut file = file(&[("x", element)], nodes);
-            file.inputs[0].dimensions = Some(vec![Dimension::Dynamic("n".into()); rank]);
-            file.legal_values().get("x") == Some(&LegalValues::Steers)
+            let axes = vec![PortAxis::Dynamic("n".into()); rank];
+            let inputs = [input("x", element, Some(axes))];
+            of(&graph(nodes), &inputs).get("x") == Some(&LegalValues::Steers)
         };
         let of_loop = vec![
             node("ReduceMax", &["x"], "longest"),
             node("Add", &["longest", "one"], "rounds"),
             node("Loop", &["rounds", "go", "state"], "y"),
         ];
-        assert!(steers(INT64, 1, of_loop));
-        assert!(steers(BOOL, 1, vec![node("Squeeze", &["x"], "c"), node("If", &["c"], "y")]));
-        assert!(steers(INT64, 0, vec![node("TopK", &["values", "x"], "y")]));
-        assert!(steers(INT64, 1, vec![node("Reshape", &["values", "x"], "y")]));
+        assert!(steers("int64", 1, of_loop));
+        assert!(steers("bool", 1, vec![node("Squeeze", &["x"], "c"), node("If", &["c"], "y")]));
+        assert!(steers("int64", 0, vec![node("TopK", &["values", "x"], "y")]));
+        assert!(steers("int64", 1, vec![node("Reshape", &["values", "x"], "y")]));
         // Sizes do not depend on values, and elements are not sizes.
         let of_shape = vec![node("Shape", &["x"], "s"), node("Reshape", &["x", "s"], "y")];
-        assert!(!steers(INT64, 1, of_shape));
-        assert!(!steers(INT64, 2, vec![node("Reshape", &["values", "x"], "y")]));
-        assert!(!steers(FLOAT, 1, vec![node("Tile", &["values", "x"], "y")]));
-        assert!(!steers(INT64, 1, vec![node("Add", &["x", "x"], "y")]));
+        assert!(!steers("int64", 1, of_shape));
+        assert!(!steers("int64", 2, vec![node("Reshape", &["values", "x"], "y")]));
+        assert!(!steers("fp32", 1, vec![node("Tile", &["values", "x"], "y")]));
+        assert!(!steers("int64", 1, vec![node("Add", &["x", "x"], "y")]));
     }
 
     #[test]
@@ -273,11 +275,11 @@ mod tests {
             node("Cast", &["ids"], "as_int32"),
             node("Unsqueeze", &["as_int32", "axes"], "indices"),
             node("Gather", &["table", "indices"], "embedded"),
-            Node { axis: Some(-1), ..node("Gather", &["kinds", "token_type_ids"], "kind") },
+            along(-1, node("Gather", &["kinds", "token_type_ids"], "kind")),
             node("Gather", &["embedded", "other"], "row"),
         ];
-        let inputs = [("ids", INT64), ("token_type_ids", INT64), ("other", INT64)];
-        let values = file(&inputs, nodes).legal_values();
+        let inputs = [("ids", "int64"), ("token_type_ids", "int64"), ("other", "int64")];
+        let values = values(&inputs, nodes);
         let expected = [("ids".to_owned(), index(30522)), ("token_type_ids".to_owned(), index(2))];
         assert_eq!(values, expected.into(), "a table that is computed has no known size");
     }
@@ -286,9 +288,9 @@ mod tests {
     fn the_smallest_table_counts() {
         let nodes = vec![
             node("Gather", &["words", "ids"], "a"),
-            Node { axis: Some(1), ..node("Gather", &["kinds", "ids"], "b") },
+            along(1, node("Gather", &["kinds", "ids"], "b")),
         ];
-        assert_eq!(file(&[("ids", INT64)], nodes).legal_values()["ids"], index(2));
+        assert_eq!(values(&[("ids", "int64")], nodes)["ids"], index(2));
     }
 
     #[test]
@@ -299,18 +301,18 @@ mod tests {
             node("Gather", &["words", "position_ids"], "place"),
         ];
         let inputs = [
-            ("attention_mask", INT64),
-            ("mask_input", FLOAT),
-            ("position_ids", INT64),
-            ("rounds", INT64),
-            ("position_bias", FLOAT),
-            ("image", FLOAT),
+            ("attention_mask", "int64"),
+            ("mask_input", "fp32"),
+            ("position_ids", "int64"),
+            ("rounds", "int64"),
+            ("position_bias", "fp32"),
+            ("image", "fp32"),
         ];
         let expected = [
             ("attention_mask".to_owned(), LegalValues::Ones),
             ("position_ids".to_owned(), LegalValues::Positions { entries: Some(30522) }),
             ("rounds".to_owned(), LegalValues::Steers),
         ];
-        assert_eq!(file(&inputs, nodes).legal_values(), expected.into());
+        assert_eq!(values(&inputs, nodes), expected.into());
     }
 }

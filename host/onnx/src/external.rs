@@ -4,12 +4,19 @@
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::damaged;
+/// Returns whether a name stays below the folder that it is relative to.
+pub(crate) fn is_below(location: &str) -> bool {
+    let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    Path::new(location).components().all(is_inside)
+}
+
+fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
 
 /// Checks whether a file with weights is in the folder of its model and long enough.
 pub(crate) fn check(model: &Path, location: &str, needed: u64) -> io::Result<()> {
-    let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-    if !Path::new(location).components().all(is_inside) {
+    if !is_below(location) {
         return Err(damaged(&format!(
             "names weights outside of its folder: `{location}`, and only paths below the model's folder \
              are allowed"
