@@ -197,6 +197,8 @@ pub enum Spread {
     Processes(Result<(f64, f64), Undefined>),
     /// Interval within a single process, if it has enough queries.
     Within(Option<(f64, f64)>),
+    /// Interval over labelled examples, whose outputs no process changes.
+    Examples(Option<(f64, f64)>),
 }
 
 impl Figure {
@@ -251,7 +253,10 @@ impl Figure {
                 let confidence = stated.and_then(|level| level.parse().ok());
                 Some(Self {
                     value,
-                    spread: Spread::Within(metric.interval),
+                    spread: match is_of_outputs(&metric.metric) {
+                        true => Spread::Examples(metric.interval),
+                        false => Spread::Within(metric.interval),
+                    },
                     confidence: confidence.unwrap_or(CONFIDENCE),
                     processes: vec![value],
                 })
@@ -269,7 +274,7 @@ impl Figure {
     pub fn interval(&self) -> Option<(f64, f64)> {
         match &self.spread {
             Spread::Processes(interval) => interval.ok(),
-            Spread::Within(interval) => *interval,
+            Spread::Within(interval) | Spread::Examples(interval) => *interval,
         }
     }
 
@@ -279,6 +284,7 @@ impl Figure {
         match &self.spread {
             Spread::Processes(_) => Unit::Processes,
             Spread::Within(_) => Unit::Queries,
+            Spread::Examples(_) => Unit::Examples,
         }
     }
 }
@@ -290,6 +296,8 @@ pub enum Unit {
     Processes,
     /// The queries of a single process.
     Queries,
+    /// The labelled examples of an accuracy.
+    Examples,
 }
 
 impl Unit {
@@ -299,6 +307,7 @@ impl Unit {
         match self {
             Self::Processes => "processes",
             Self::Queries => "queries",
+            Self::Examples => "examples",
         }
     }
 }
@@ -310,6 +319,8 @@ pub enum Change {
     Larger,
     /// The second run has the smaller figure.
     Smaller,
+    /// Both runs have the same value, which no process changes.
+    Same,
     /// Unknown, which does not mean unchanged.
     CannotTell(Doubt),
 }
@@ -321,8 +332,6 @@ pub enum Doubt {
     OneProcess,
     /// The runs have several processes, but the metric does not state a value for each.
     NoProcessValues,
-    /// Both runs have the same value in all their processes.
-    Same,
     /// The processes of a run differ by as much as the runs do.
     NotFound,
     /// The values of the processes cannot be compared.
@@ -376,7 +385,7 @@ impl MetricChange {
             _ => None,
         };
         let (ratio, doubt) = match (&before, &after) {
-            _ if exact.is_some() => (None, Doubt::Same),
+            _ if exact.is_some() => (None, Doubt::NoProcessValues),
             (Some(before), Some(after))
                 if before.processes.len() < 2 || after.processes.len() < 2 =>
             {
@@ -403,7 +412,8 @@ impl MetricChange {
             change: match exact {
                 Some(Ordering::Less) => Change::Larger,
                 Some(Ordering::Greater) => Change::Smaller,
-                Some(Ordering::Equal) | None => Change::CannotTell(doubt),
+                Some(Ordering::Equal) => Change::Same,
+                None => Change::CannotTell(doubt),
             },
         }
     }
@@ -419,12 +429,14 @@ impl MetricChange {
     }
 
     /// Returns the verdict: `slower` or `faster` of a time or a rate, `worse` or `better` of another metric with a
-    /// better direction, and `larger` or `smaller` of others; `cannot-tell` if it is unknown.
+    /// better direction, and `larger` or `smaller` of others; `same` if it is exactly the same; `cannot-tell` if it is
+    /// unknown.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         let is_larger = match self.change {
             Change::Larger => true,
             Change::Smaller => false,
+            Change::Same => return "same",
             Change::CannotTell(_) => return "cannot-tell",
         };
         let plugin = self.metric.split('.').next();
@@ -444,9 +456,13 @@ impl MetricChange {
 /// are of outputs, which are the same in all processes. Times and rates are rounded to the clock's steps, so that equal
 /// ones may still differ. A single process does not show whether another one has the same value.
 fn is_counted(metric: &str, unit: &str, figures: [&Figure; 2]) -> bool {
-    let is_of_outputs = metric.starts_with("accuracy.");
     let is_constant = |figure: &Figure| figure.processes.len() > 1 && figure.is_constant();
-    is_of_outputs || (matches!(unit, "B" | "1") && figures.into_iter().all(is_constant))
+    is_of_outputs(metric) || (matches!(unit, "B" | "1") && figures.into_iter().all(is_constant))
+}
+
+/// Returns whether a metric is of outputs, which are the same in all processes.
+fn is_of_outputs(metric: &str) -> bool {
+    metric.starts_with("accuracy.")
 }
 
 /// Part of the values that are larger in the second run.
@@ -800,9 +816,10 @@ mod tests {
         let no_values = unknown(Doubt::NoProcessValues);
         let larger = (Change::Larger, true);
         assert_eq!(found(&before, &after), [larger, larger, no_values, no_spread]);
-        let same = (Change::CannotTell(Doubt::Same), true);
+        let same = (Change::Same, true);
         assert_eq!(found(&before, &before), [same, same, no_values, no_spread]);
         assert_eq!(found(&after, &before)[0], (Change::Smaller, true));
+        assert_eq!(compared(&before, &before).others[1].verdict(), "same");
         // From nothing there is no ratio, and yet a change.
         let none = with(levels, vec![metric("memory.baseline", "B", 0.0, Some("0 0 0"))]);
         let from_none = &compared(&none, &after).others[0];

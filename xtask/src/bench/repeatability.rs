@@ -260,7 +260,7 @@ mod tests {
             "first": { "median-ns": 5.0 }, "second": { "median-ns": 7.5 },
             "metrics": [{
                 "metric": "accuracy.top1", "unit": "1", "ratio": null, "ratio-interval": null, "exact": true,
-                "reason": "the same in all processes of both runs",
+                "reason": null, "verdict": "same",
                 "first": { "value": 0.98 }, "second": { "value": 0.98 },
             }],
         }]});

@@ -75,7 +75,8 @@ pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) 
 /// Shows the metrics that changed besides the main figures.
 fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
     let others = || cases.iter().flat_map(|case| case.others.iter().map(move |one| (case, one)));
-    let changed: Vec<_> = others().filter(|(_, one)| one.verdict() != "cannot-tell").collect();
+    let is_change = |one: &MetricChange| matches!(one.change, Change::Larger | Change::Smaller);
+    let changed: Vec<_> = others().filter(|(_, one)| is_change(one)).collect();
     let compared = others().filter(|(_, one)| one.ratio.is_some() || one.is_exact).count();
     let unknown = others().count() - compared;
     if compared == 0 {
@@ -193,7 +194,6 @@ fn reason(change: Change) -> Option<&'static str> {
     Some(match doubt {
         Doubt::OneProcess => "a run of one process",
         Doubt::NoProcessValues => "the metric has no value for each process",
-        Doubt::Same => "the same in all processes of both runs",
         Doubt::NotFound => "no difference found",
         Doubt::Undefined(Undefined::NoSpread) => "all processes of each run say the same",
         Doubt::Undefined(_) => "a value is not above zero",
@@ -334,6 +334,7 @@ fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
         let within = match figure.spread {
             Spread::Processes(_) => "",
             Spread::Within(_) => "within: ",
+            Spread::Examples(_) => "over examples: ",
         };
         format!("{within}{} to {}", shown(&case.main, low), shown(&case.main, high))
     };

@@ -125,8 +125,8 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
         }),
         ("minimum" | "maximum", _) => {
             let extreme = |process: &&[u64]| {
-                let mut values = process.iter();
-                if name == "minimum" { values.min() } else { values.max() }.copied()
+                let values = process.iter().copied();
+                if name == "minimum" { values.min() } else { values.max() }
             };
             let of_each: Vec<f64> =
                 processes.iter().filter_map(extreme).map(|value| value as f64).collect();
