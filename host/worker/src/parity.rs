@@ -753,8 +753,9 @@ mod tests {
     /// The hidden states of a sequence: a row for each token, of which the first is by far the largest.
     #[test]
     fn a_large_row_does_not_hide_the_others() {
+        type Wrong = fn(&[f32]) -> Vec<f32>;
         let mut random = Random::from_seed(4);
-        let wrong: [fn(&[f32]) -> Vec<f32>; 3] = [
+        let wrong: [Wrong; 3] = [
             |row| row.iter().map(|value| -value).collect(),
             |row| row.iter().rev().copied().collect(),
             |row| vec![row.iter().sum::<f32>() / row.len() as f32; row.len()],
