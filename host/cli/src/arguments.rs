@@ -575,6 +575,11 @@ cases, and the other metrics over all cases and metrics. If a run has a single p
 result is invalid, no verdict is possible, which does not mean that nothing changed. For a single
 process the interval within it is shown, which says nothing about the next process.
 
+Counts and sizes that are the same in all processes of each run, and accuracies, which no process
+changes, are not tested: a change of them is exact. A metric that states no value for each process
+cannot be compared, and the comparison says so. In `--format json` each interval has its confidence:
+95 % if it is of the comparison, the metric's own if the metric states it.
+
 The last column is the share of pairs of a first and a second value in which the second is larger.
 For several processes the values are their medians, and p is that of the Mann-Whitney test: the
 probability that chance alone separates two runs this far. Few values bound it from below: with

@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use host_experiment::{CONFIDENCE, CaseResults as Case, RunResults};
+use host_experiment::{CaseResults as Case, RunResults};
 use host_record::{
     Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Rate, Recommendation,
     Shown, Table, Tolerance, WarningKind, by_kind, is_bundled, summary,
 };
-use host_statistics::{prediction_interval, student_interval};
+use host_statistics::{prediction_interval, processes_needed, student_interval};
 use host_store::RunFolder;
 use serde_json::{Value, json};
 
@@ -148,6 +148,9 @@ impl Summary {
             }
             if let Some(note) = drawn.note {
                 let _ = writeln!(text, "{}", palette.faint(note));
+            }
+            if let Some(few) = few_processes(&measured) {
+                let _ = writeln!(text, "{}", palette.faint(few));
             }
             metrics = drawn.metrics;
         }
@@ -529,12 +532,28 @@ fn document(case: &Case) -> Value {
 fn searched_rate(record: &CaseRecord) -> Value {
     let rates: Vec<f64> = record.searched_rates().into_iter().map(Rate::get).collect();
     let each: Vec<&[f64]> = rates.chunks(1).collect();
-    let Ok(found) = student_interval(&each, |rate| rate[0], CONFIDENCE) else { return Value::Null };
+    let confidence = record.confidence();
+    let Ok(found) = student_interval(&each, |rate| rate[0], confidence) else { return Value::Null };
     json!({
         "mean-per-second": found.value,
         "interval": (found.low, found.high),
-        "prediction": prediction_interval(&rates, CONFIDENCE).ok(),
+        "prediction": prediction_interval(&rates, confidence).ok(),
+        "confidence": confidence,
         "processes": rates.len(),
+    })
+}
+
+/// Returns that cases have too few processes for their confidence, if one has.
+fn few_processes(cases: &[&Case]) -> Option<String> {
+    cases.iter().find_map(|case| {
+        let (processes, confidence) = (case.record.reports().count(), case.record.confidence());
+        let needed = processes_needed(confidence);
+        (processes > 1 && processes < needed).then(|| {
+            format!(
+                "{processes} processes are few: at {}, an interval over processes needs {needed}",
+                host_record::words::level(confidence)
+            )
+        })
     })
 }
 

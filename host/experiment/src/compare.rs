@@ -11,6 +11,9 @@ Of many comparisons some find something by chance. So a change counts by its fal
 findings are expected to be false. Main figures are corrected over all cases, and other metrics over all cases and
 metrics. Exchanging the runs inverts the ratios and changes nothing else.
 
+A count or a size that is the same in all processes of each run is not tested: if the runs differ, the change is exact. So
+are changes of accuracy, which does not depend on the process.
+
 The change is unknown, which does not mean "no change", if no difference is found, if a run has a single process, or if
 a result is invalid. The interval within a single process is shown and labelled as such.
 
@@ -20,6 +23,7 @@ cannot be compared. Then the rate is the main figure; higher is better.
 The comparison also shows the part of values that are larger in the second run.
 */
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use host_record::{
@@ -180,6 +184,8 @@ pub struct Figure {
     pub value: f64,
     /// Its uncertainty.
     pub spread: Spread,
+    /// Confidence of the interval.
+    pub confidence: f64,
     /// The value of each process.
     pub processes: Vec<f64>,
 }
@@ -191,6 +197,8 @@ pub enum Spread {
     Processes(Result<(f64, f64), Undefined>),
     /// Interval within a single process, if it has enough queries.
     Within(Option<(f64, f64)>),
+    /// Interval over labelled examples, whose outputs no process changes.
+    Examples(Option<(f64, f64)>),
 }
 
 impl Figure {
@@ -215,7 +223,7 @@ impl Figure {
                 (mean, Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high))))
             }
         };
-        Some(Self { value, spread, processes: medians })
+        Some(Self { value, spread, confidence: CONFIDENCE, processes: medians })
     }
 
     /// Returns the mean of one value from each process.
@@ -231,28 +239,42 @@ impl Figure {
             }
         };
         let value = values.iter().sum::<f64>() / values.len() as f64;
-        Some(Self { value, spread, processes: values.to_vec() })
+        Some(Self { value, spread, confidence: CONFIDENCE, processes: values.to_vec() })
     }
 
-    /// Returns a metric's value.
+    /// Returns a metric's value. An interval that the metric states is at the metric's own confidence.
     fn of_metric(metric: &MetricValue) -> Option<Self> {
         let value = *metric.value.as_ref().ok()?;
         match metric.process_values() {
-            Some(values) => Self::of_values(&values),
-            None => Some(Self {
-                value,
-                spread: Spread::Within(metric.interval),
-                processes: vec![value],
-            }),
+            // The value of an extreme is not the mean of those of the processes.
+            Some(values) => Some(Self { value, ..Self::of_values(&values)? }),
+            None => {
+                let stated = metric.attributes.get("confidence");
+                let confidence = stated.and_then(|level| level.parse().ok());
+                Some(Self {
+                    value,
+                    spread: match is_of_outputs(&metric.metric) {
+                        true => Spread::Examples(metric.interval),
+                        false => Spread::Within(metric.interval),
+                    },
+                    confidence: confidence.unwrap_or(CONFIDENCE),
+                    processes: vec![value],
+                })
+            }
         }
     }
 
-    /// Returns the interval at [`CONFIDENCE`], if there is one.
+    /// Returns whether all processes have the same value.
+    fn is_constant(&self) -> bool {
+        self.processes.iter().all(|value| *value == self.processes[0])
+    }
+
+    /// Returns the interval at the figure's confidence, if there is one.
     #[must_use]
     pub fn interval(&self) -> Option<(f64, f64)> {
         match &self.spread {
             Spread::Processes(interval) => interval.ok(),
-            Spread::Within(interval) => *interval,
+            Spread::Within(interval) | Spread::Examples(interval) => *interval,
         }
     }
 
@@ -262,6 +284,7 @@ impl Figure {
         match &self.spread {
             Spread::Processes(_) => Unit::Processes,
             Spread::Within(_) => Unit::Queries,
+            Spread::Examples(_) => Unit::Examples,
         }
     }
 }
@@ -273,6 +296,8 @@ pub enum Unit {
     Processes,
     /// The queries of a single process.
     Queries,
+    /// The labelled examples of an accuracy.
+    Examples,
 }
 
 impl Unit {
@@ -282,6 +307,7 @@ impl Unit {
         match self {
             Self::Processes => "processes",
             Self::Queries => "queries",
+            Self::Examples => "examples",
         }
     }
 }
@@ -293,6 +319,8 @@ pub enum Change {
     Larger,
     /// The second run has the smaller figure.
     Smaller,
+    /// Both runs have the same value, which no process changes.
+    Same,
     /// Unknown, which does not mean unchanged.
     CannotTell(Doubt),
 }
@@ -300,8 +328,10 @@ pub enum Change {
 /// Reason why the change is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// A run has a single process, or the metric does not state the values of processes.
+    /// A run has a single process.
     OneProcess,
+    /// The runs have several processes, but the metric does not state a value for each.
+    NoProcessValues,
     /// The processes of a run differ by as much as the runs do.
     NotFound,
     /// The values of the processes cannot be compared.
@@ -333,6 +363,9 @@ pub struct MetricChange {
     pub false_discovery_rate: Option<f64>,
     /// The smallest ratio above 1 that would have been found in 80 % of such comparisons, as the only change among them.
     pub detectable: Option<f64>,
+    /// Whether both runs have a single value in all their processes, of something that is counted: its change is exact,
+    /// and there is nothing to test.
+    pub is_exact: bool,
     /// The change.
     pub change: Change,
 }
@@ -345,7 +378,14 @@ impl MetricChange {
         direction: Direction,
         [before, after]: [Option<Figure>; 2],
     ) -> Self {
+        let exact = match (&before, &after) {
+            (Some(before), Some(after)) if is_counted(metric, unit, [before, after]) => {
+                Some(before.processes[0].total_cmp(&after.processes[0]))
+            }
+            _ => None,
+        };
         let (ratio, doubt) = match (&before, &after) {
+            _ if exact.is_some() => (None, Doubt::NoProcessValues),
             (Some(before), Some(after))
                 if before.processes.len() < 2 || after.processes.len() < 2 =>
             {
@@ -368,7 +408,13 @@ impl MetricChange {
             ratio,
             false_discovery_rate: None,
             detectable: None,
-            change: Change::CannotTell(doubt),
+            is_exact: exact.is_some(),
+            change: match exact {
+                Some(Ordering::Less) => Change::Larger,
+                Some(Ordering::Greater) => Change::Smaller,
+                Some(Ordering::Equal) => Change::Same,
+                None => Change::CannotTell(doubt),
+            },
         }
     }
 
@@ -383,12 +429,14 @@ impl MetricChange {
     }
 
     /// Returns the verdict: `slower` or `faster` of a time or a rate, `worse` or `better` of another metric with a
-    /// better direction, and `larger` or `smaller` of others; `cannot-tell` if it is unknown.
+    /// better direction, and `larger` or `smaller` of others; `same` if it is exactly the same; `cannot-tell` if it is
+    /// unknown.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         let is_larger = match self.change {
             Change::Larger => true,
             Change::Smaller => false,
+            Change::Same => return "same",
             Change::CannotTell(_) => return "cannot-tell",
         };
         let plugin = self.metric.split('.').next();
@@ -402,6 +450,19 @@ impl MetricChange {
             (Direction::Neutral, false, _) => "smaller",
         }
     }
+}
+
+/// Returns whether two figures are counts or sizes that no process changes: a difference between them is exact. Accuracies
+/// are of outputs, which are the same in all processes. Times and rates are rounded to the clock's steps, so that equal
+/// ones may still differ. A single process does not show whether another one has the same value.
+fn is_counted(metric: &str, unit: &str, figures: [&Figure; 2]) -> bool {
+    let is_constant = |figure: &Figure| figure.processes.len() > 1 && figure.is_constant();
+    is_of_outputs(metric) || (matches!(unit, "B" | "1") && figures.into_iter().all(is_constant))
+}
+
+/// Returns whether a metric is of outputs, which are the same in all processes.
+fn is_of_outputs(metric: &str) -> bool {
+    metric.starts_with("accuracy.")
 }
 
 /// Part of the values that are larger in the second run.
@@ -493,6 +554,13 @@ impl Compared {
             main,
             larger,
         };
+        // Then it is the metric that has no value for each process.
+        if before.processes.len() > 1 && after.processes.len() > 1 {
+            let others = compared.others.iter_mut();
+            others
+                .filter(|one| one.change == Change::CannotTell(Doubt::OneProcess))
+                .for_each(|one| one.change = Change::CannotTell(Doubt::NoProcessValues));
+        }
         let doubt = match () {
             () if before.is_simulated || after.is_simulated => Some(Doubt::Simulated),
             () if !before.is_valid || !after.is_valid => Some(Doubt::Invalid),
@@ -713,6 +781,83 @@ mod tests {
         settle(all.iter_mut().collect());
         assert_eq!(all[0].change, Change::CannotTell(Doubt::NotFound));
         assert!(all[0].false_discovery_rate > Some(FALSE_DISCOVERIES));
+    }
+
+    #[test]
+    fn what_no_process_changes_is_compared_exactly() {
+        let metric = |name: &str, unit: &str, value: f64, processes: Option<&str>| MetricValue {
+            metric: name.into(),
+            value: Ok(value),
+            interval: None,
+            unit: unit.into(),
+            direction: Direction::Lower,
+            attributes: processes
+                .map(|values| ("process-values".to_owned(), values.to_owned()))
+                .into_iter()
+                .collect(),
+        };
+        let levels: &[u64] = &[1000, 1010, 1020];
+        let with = |levels: &[u64], metrics: Vec<MetricValue>| Measured { metrics, ..run(levels) };
+        let metrics = |shift: f64, values: &str| {
+            vec![
+                metric("memory.baseline", "B", 4096.0 + shift, Some(values)),
+                metric("accuracy.top1", "1", 0.5 + shift / 4096.0, None),
+                metric("scaling.batch", "1", 1.0 + shift, None),
+                metric("startup.load", "ns", 7.0 + shift, Some(values)),
+            ]
+        };
+        let before = with(levels, metrics(0.0, "4096 4096 4096"));
+        let after = with(levels, metrics(64.0, "4160 4160 4160"));
+        let found = |before: &Measured, after: &Measured| -> Vec<_> {
+            compared(before, after).others.iter().map(|one| (one.change, one.is_exact)).collect()
+        };
+        let unknown = |doubt| (Change::CannotTell(doubt), false);
+        let no_spread = unknown(Doubt::Undefined(Undefined::NoSpread));
+        let no_values = unknown(Doubt::NoProcessValues);
+        let larger = (Change::Larger, true);
+        assert_eq!(found(&before, &after), [larger, larger, no_values, no_spread]);
+        let same = (Change::Same, true);
+        assert_eq!(found(&before, &before), [same, same, no_values, no_spread]);
+        assert_eq!(found(&after, &before)[0], (Change::Smaller, true));
+        assert_eq!(compared(&before, &before).others[1].verdict(), "same");
+        // From nothing there is no ratio, and yet a change.
+        let none = with(levels, vec![metric("memory.baseline", "B", 0.0, Some("0 0 0"))]);
+        let from_none = &compared(&none, &after).others[0];
+        assert_eq!((from_none.change, from_none.part()), (Change::Larger, None));
+        // One process does not show that others have the same value.
+        let single = with(&[1000], vec![metric("memory.baseline", "B", 4096.0, None)]);
+        let other = with(&[1000], vec![metric("memory.baseline", "B", 4160.0, None)]);
+        assert_eq!(found(&single, &other), [unknown(Doubt::OneProcess)]);
+        // What is invalid is not compared, however exact it is.
+        let invalid = Measured { is_valid: false, ..with(levels, metrics(0.0, "4096 4096 4096")) };
+        assert!(
+            found(&invalid, &after)
+                .iter()
+                .all(|(change, _)| { *change == Change::CannotTell(Doubt::Invalid) })
+        );
+    }
+
+    #[test]
+    fn an_interval_is_stated_at_the_confidence_that_it_has() {
+        let metric = MetricValue {
+            metric: "latency.mean".into(),
+            value: Ok(5.0),
+            interval: Some((4.0, 6.0)),
+            unit: "ns".into(),
+            direction: Direction::Lower,
+            attributes: [("confidence".to_owned(), "0.99".to_owned())].into(),
+        };
+        let figure = Figure::of_metric(&metric).expect("a value");
+        assert_eq!((figure.interval(), figure.confidence), (Some((4.0, 6.0)), 0.99));
+        let attributes = [
+            ("confidence".to_owned(), "0.99".to_owned()),
+            ("process-values".to_owned(), "4 5 6".to_owned()),
+        ];
+        let several = MetricValue { attributes: attributes.into(), ..metric };
+        let figure = Figure::of_metric(&several).expect("a value");
+        // t(0.975; 2) = 4.3027, times 1 / √3.
+        let (low, _) = figure.interval().expect("an interval");
+        assert!((low - (5.0 - 2.4842)).abs() < 1e-3 && figure.confidence == CONFIDENCE, "{low}");
     }
 
     #[test]

@@ -298,6 +298,6 @@ mod tests {
             further: vec![report(900.0, is_searched), report(1000.0, is_searched)],
         };
         let shown = |is_searched| record(is_searched).shown_key().rate.map(Rate::get);
-        assert_eq!((shown(true), shown(false)), (Some(900.0), None));
+        assert_eq!((shown(true), shown(false)), (Some((948.5 + 900.0 + 1000.0) / 3.0), None));
     }
 }

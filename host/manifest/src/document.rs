@@ -327,7 +327,7 @@ table! {
         /// Interval at which the device's state (utilisation, clocks, temperature, power, throttle
         /// reasons) is sampled while queries are timed, on a thread of its own. When absent: never.
         "device-sampling" device_sampling: Nanoseconds, optional;
-        /// Whether the pages of the model's file are dropped from memory before it is loaded. Otherwise they are in
+        /// Whether the pages of the model's files are dropped from memory before it is loaded. Otherwise they are in
         /// memory, because the file is hashed first, and loading does not wait for the disk.
         "cold-cache" cold_cache: bool, default "false";
     }

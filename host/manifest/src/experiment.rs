@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    AxesChoice, InputSource, MeasureSettings, Mode, Order, PlacementRule, Precision, Rate,
-    Scenario, Tolerance,
+    AxesChoice, InputSource, MeasureSettings, Mode, PlacementRule, Precision, Rate, Scenario,
+    Tolerance,
 };
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
@@ -37,8 +37,6 @@ pub struct Experiment {
     pub measure: MeasureSettings,
     /// Reference with which outputs are compared before a case is timed.
     pub check: Option<OutputCheck>,
-    /// In which order the processes of cases are run.
-    pub order: Order,
     /// Metrics to compute; never empty.
     pub metrics: Vec<PluginUse>,
     /// Reports to write; never empty.

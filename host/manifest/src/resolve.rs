@@ -137,13 +137,6 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
                 Some(_) => Some(check?),
                 None => None,
             },
-            order: manifest
-                .measure
-                .as_ref()?
-                .get_ref()
-                .order
-                .as_ref()
-                .map(|order| *order.get_ref())?,
             metrics: resolved_metrics?,
             reports: reports?,
             recommenders: recommenders.into_iter().collect::<Option<_>>()?,
@@ -1004,6 +997,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         rules,
         find: value(find),
         processes: processes.as_ref()?.get_ref().get(),
+        order: value(order)?,
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
         pin: value(pin)?,

@@ -2,7 +2,7 @@
 
 use crate::block::{Block, Times};
 use crate::clock::Clock;
-use crate::error::{MeasureError, between, in_order};
+use crate::error::{MeasureError, between, chain_in_order};
 use crate::stop::{Goal, Observer, StopRule, Summary};
 
 /// Runs one client, on this thread.
@@ -37,7 +37,7 @@ pub(crate) fn run<C: Clock, E, O: Observer>(
         };
         let (count, result) = time_block(clock, &mut edges[..=limit], budget_ns, &mut query);
         let edges = &edges[..=count];
-        in_order(edges.iter().copied())?;
+        chain_in_order(edges)?;
         summary.queries += count as u64;
         summary.timed_ns += edges[count] - edges[0];
         if count > 0 {

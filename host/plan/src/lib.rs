@@ -271,7 +271,7 @@ impl Plan {
                 .collect(),
             machine: facts.machine.clone(),
             seed: experiment.seed,
-            order: experiment.order,
+            order: experiment.measure.order,
             count: Count::default(),
             end: None,
             left_out: 0,

@@ -70,6 +70,13 @@ impl Tolerance {
         };
         Self { absolute: 0.0, of_scale, relative, cosine, top1 }
     }
+
+    /// Returns the greatest accepted error of a row as a part of the row's size: twice the error that takes as much from
+    /// the cosine as it may lose over all rows, because a single row may err more than all together.
+    #[must_use]
+    pub fn row_error(&self) -> f64 {
+        (2.0 * (2.0 * (1.0 - self.cosine)).max(0.0).sqrt()).max(self.relative)
+    }
 }
 
 /// The backend that made the reference's outputs, and their inputs.
@@ -157,6 +164,11 @@ pub struct OutputParity {
     /// Correlation of output and reference (Pearson's); absent if the reference's values differ by little more
     /// than the rounding of the precision.
     pub correlation: Option<f64>,
+    /// Greatest error of a row as a part of its own size, both root mean square; of a quarter of the typical row's size
+    /// if the row is smaller. Rows lie along the last axis; an output with more than three axes has a row for each
+    /// example. Absent if there are no rows, for whole numbers, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_error: Option<f64>,
     /// Share of rows along the last axis whose largest value is in the same place; absent if the
     /// output has no such rows.
     pub top1: Option<f64>,

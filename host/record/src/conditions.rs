@@ -23,10 +23,14 @@ pub struct Conditions {
     /// Interruptions during measurement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
-    /// Part of the pages of the model's file that were in memory just before it was loaded: 1 if hashing had read it,
-    /// 0 after `cold-cache`.
+    /// Part of the pages of all the model's files that were in memory just before it was loaded: 1 if hashing had read
+    /// them, 0 after `cold-cache`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_cached: Option<f64>,
+    /// Files of the model whose pages were dropped from memory before it was loaded, for `cold-cache`: its own, and those
+    /// of its weights.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped_files: Vec<String>,
     /// Energy over the measured part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
@@ -273,6 +277,7 @@ mod tests {
             placement: Some(Err(gap)),
             device_state: Some(Ok(DeviceStates::of(1000, 5, &[crate::DeviceSample::default()]))),
             model_cached: Some(1.0),
+            dropped_files: vec!["model.onnx".into()],
             parity: Some(Parity {
                 reference: "cpu".into(),
                 tolerance: crate::Tolerance::of(crate::Precision::Fp16),

@@ -427,11 +427,27 @@ impl CaseRecord {
     }
 
     /// Returns the coordinates as they are shown, with the rate that a search found. If several processes
-    /// each found one, it is the lowest.
+    /// each found one, it is their mean, as every other value over processes.
     #[must_use]
     pub fn shown_key(&self) -> CaseKey {
-        let rate = self.key.rate.or_else(|| self.searched_rates().into_iter().min());
-        CaseKey { rate, ..self.key.clone() }
+        let rates = self.searched_rates();
+        let mean = || {
+            let sum: f64 = rates.iter().map(|rate| rate.get()).sum();
+            match rates.as_slice() {
+                [] => None,
+                [rate] => Some(*rate),
+                several => Rate::per_second(sum / several.len() as f64).ok(),
+            }
+        };
+        CaseKey { rate: self.key.rate.or_else(mean), ..self.key.clone() }
+    }
+
+    /// Returns the confidence of intervals over the case: the manifest's, or 0.95.
+    #[must_use]
+    pub fn confidence(&self) -> f64 {
+        const USUAL: f64 = 0.95;
+        let chosen = self.spec.as_ref().and_then(|spec| spec.measure.confidence);
+        chosen.map_or(USUAL, |confidence| confidence.level.get())
     }
 
     /// Returns the pace over all its processes: means of the rates, the sum of the unserved queries, and the

@@ -228,15 +228,60 @@ pub fn write_message(writer: &mut impl Write, message: &Message) -> io::Result<(
         Message::Outputs(block) => (OUTPUTS, encode_outputs(block)?),
         other => (CONTROL, encode_control(other)?),
     };
-    let length = u32::try_from(payload.len()).ok().filter(|length| *length <= FRAME_LIMIT);
-    let length = length.ok_or_else(|| {
-        invalid(format!("a frame of {} bytes is larger than {FRAME_LIMIT}", payload.len()))
-    })?;
     let mut header = [kind, 0, 0, 0, 0];
-    header[1..].copy_from_slice(&length.to_le_bytes());
+    header[1..].copy_from_slice(&frame_length(payload.len())?.to_le_bytes());
     writer.write_all(&header)?;
     writer.write_all(&payload)?;
     writer.flush()
+}
+
+/// Writes a block of a closed loop that has no marks, as [`write_message`] writes its [`Message::Samples`], but straight
+/// from the loop's readings: no copy of them is made except the one that is written, and it is made in `buffer`, which
+/// the caller keeps, in one call of the writer. This is done for every query.
+///
+/// # Errors
+///
+/// As [`write_message`].
+pub fn write_chain(
+    writer: &mut impl Write,
+    buffer: &mut Vec<u8>,
+    block: ChainBlock<'_>,
+) -> io::Result<()> {
+    const BEGINNING: usize = 5 + 14;
+    let ChainBlock { phase, items_per_query, lane, edges } = block;
+    let length = BEGINNING + 8 * edges.len();
+    // What is in it is overwritten.
+    buffer.resize(length, 0);
+    let (beginning, words) = buffer.split_at_mut(BEGINNING);
+    beginning[0] = SAMPLES;
+    beginning[1..5].copy_from_slice(&frame_length(length - 5)?.to_le_bytes());
+    (beginning[5], beginning[6]) = (phase as u8, CHAIN);
+    beginning[7..11].copy_from_slice(&lane.to_le_bytes());
+    beginning[11..].copy_from_slice(&items_per_query.to_le_bytes());
+    let (words, _) = words.as_chunks_mut::<8>();
+    for (word, edge) in words.iter_mut().zip(edges) {
+        *word = edge.to_le_bytes();
+    }
+    writer.write_all(buffer)?;
+    writer.flush()
+}
+
+/// A block of a closed loop, borrowed from the loop: see [`SampleBlock`].
+#[derive(Debug, Clone, Copy)]
+pub struct ChainBlock<'a> {
+    /// Phase of the case.
+    pub phase: SamplePhase,
+    /// Items of each query.
+    pub items_per_query: u64,
+    /// The client that made the queries.
+    pub lane: u32,
+    /// The chain of readings: see [`SampleTimes::Chain`].
+    pub edges: &'a [u64],
+}
+
+fn frame_length(bytes: usize) -> io::Result<u32> {
+    let length = u32::try_from(bytes).ok().filter(|length| *length <= FRAME_LIMIT);
+    length.ok_or_else(|| invalid(format!("a frame of {bytes} bytes is larger than {FRAME_LIMIT}")))
 }
 
 /// A frame that has arrived whole and is not understood yet.
@@ -589,6 +634,22 @@ mod tests {
         let mut bytes = Vec::new();
         write_message(&mut bytes, message).expect("writing to memory");
         read_message(&mut bytes.as_slice()).expect("reading what was written").expect("a frame")
+    }
+
+    #[test]
+    fn a_chain_is_written_as_its_message_is() {
+        let mut buffer = vec![7; 100];
+        for edges in [vec![5, 9, u64::MAX], vec![1], vec![2; 40]] {
+            let (phase, items_per_query, lane) = (SamplePhase::Search, 300, 7);
+            let mut written = Vec::new();
+            let block = ChainBlock { phase, items_per_query, lane, edges: &edges };
+            write_chain(&mut written, &mut buffer, block).expect("memory");
+            let times = SampleTimes::Chain(edges);
+            let block = SampleBlock { phase, items_per_query, lane, times, marks: None };
+            let mut expected = Vec::new();
+            write_message(&mut expected, &Message::Samples(block)).expect("memory");
+            assert_eq!(written, expected);
+        }
     }
 
     #[test]

@@ -360,7 +360,7 @@ pub const QUANTITIES: &[Quantity] = &[
         direction: Neutral,
         heading: "model in memory before",
         group: Group::Startup,
-        definition: "part of the pages of the model's file that were in memory just before it was loaded",
+        definition: "part of the pages of all the model's files that were in memory just before it was loaded",
         source: Real(|record| plain(conditions(record)?.model_cached)),
         metric: None,
     },

@@ -104,6 +104,9 @@ pub struct MeasureSettings {
     /// In how many processes, one after the other, the case is measured.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub processes: u32,
+    /// In which order the processes of cases are run.
+    #[serde(default = "planned", skip_serializing_if = "is_planned")]
+    pub order: Order,
     /// A worker that makes no progress for this long, in nanoseconds, is ended.
     pub timeout_ns: u64,
     /// A worker whose resident memory exceeds this, in bytes, is ended. `None`: what the machine
@@ -120,7 +123,7 @@ pub struct MeasureSettings {
     /// nanoseconds. `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_sampling_ns: Option<u64>,
-    /// Whether the pages of the model's file are dropped from memory before it is loaded, so that loading reads them
+    /// Whether the pages of the model's files are dropped from memory before it is loaded, so that loading reads them
     /// from the disk.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold_cache: bool,
@@ -140,6 +143,15 @@ impl MeasureSettings {
 
 fn one() -> u32 {
     1
+}
+
+fn planned() -> Order {
+    Order::Planned
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_planned(order: &Order) -> bool {
+    *order == Order::Planned
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -162,6 +174,7 @@ impl Default for MeasureSettings {
             rules: None,
             find: None,
             processes: 1,
+            order: Order::Planned,
             timeout_ns: 60_000_000_000,
             memory_limit_bytes: None,
             pin: Pin::None,

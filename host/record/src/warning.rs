@@ -823,7 +823,7 @@ impl fmt::Display for Doubt {
             Self::WideInterval { percentile: share, half_width, level, maximum_ns } => write!(
                 formatter,
                 "the {} interval of {} is wider than ±{}; raise `maximum-duration` ({})",
-                percent(*level),
+                crate::words::level(*level),
                 percentile(*share),
                 percent(*half_width),
                 time(*maximum_ns as f64)

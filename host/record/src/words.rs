@@ -40,6 +40,14 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
+/// Formats a level of confidence in per cent with all its digits, such as `99.9 %`. Rounded to whole numbers it would be
+/// a certainty.
+#[must_use]
+pub fn level(confidence: f64) -> String {
+    // Eight decimals are what a manifest's share may have.
+    format!("{} %", (confidence * 1e8).round() / 1e6)
+}
+
 /// Formats a rate per second, such as `41.5/s`.
 #[must_use]
 pub fn rate(per_second: f64) -> String {

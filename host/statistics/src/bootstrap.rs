@@ -276,6 +276,28 @@ pub enum ProcessMethod {
     HierarchicalBootstrap,
 }
 
+/// Returns the smallest number of processes at which not knowing their spread widens an interval by less than half:
+/// the smallest *n* at which Student's quantile for *n* − 1 degrees of freedom is at most 1.5 times the normal one. 5 at
+/// 95 %, 7 at 99 %.
+///
+/// With fewer, an interval rests less on the data than on the assumption that processes are normally distributed, the
+/// more so the higher the confidence: with two processes it is 6.5 times as wide as with a known spread at 95 %, and 25
+/// times at 99 %.
+///
+/// # Panics
+///
+/// If `confidence` is not strictly between 0 and 1.
+#[must_use]
+pub fn processes_needed(confidence: f64) -> usize {
+    const WIDENED: f64 = 1.5;
+    assert!(confidence > 0.0 && confidence < 1.0, "a confidence lies between 0 and 1");
+    let probability = 0.5 + confidence / 2.0;
+    let known = normal_quantile(probability);
+    let is_enough =
+        |count: &usize| student_quantile(probability, (count - 1) as f64) <= WIDENED * known;
+    (2..).find(is_enough).unwrap_or(usize::MAX)
+}
+
 /// Processes from which [`processes_interval`] resamples.
 pub const MANY_PROCESSES: usize = 30;
 

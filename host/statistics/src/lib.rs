@@ -107,7 +107,7 @@ mod undefined;
 pub use autocorrelation::{autocorrelation, effective_size};
 pub use bootstrap::{
     BcaInterval, MANY_PROCESSES, ProcessMethod, Resampling, bca_interval, hierarchical_interval,
-    percentile_interval, processes_interval, student_interval,
+    percentile_interval, processes_interval, processes_needed, student_interval,
 };
 pub use comparison::{
     Ratio, false_discovery_rates, mean_bound, prediction_bound, prediction_interval, ratio,

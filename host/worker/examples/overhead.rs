@@ -17,8 +17,8 @@ use std::path::PathBuf;
 
 use host_measure::{Block, Clock, Meter, Pattern, StopRule, SystemClock, Times};
 use host_record::Rate;
-use host_record::protocol::{Message, write_message};
-use host_record::{SampleBlock, SamplePhase, SampleTimes};
+use host_record::SamplePhase;
+use host_record::protocol::{ChainBlock, write_chain};
 use host_statistics::median;
 use host_worker::BackendTarget;
 use plugin_api::client::{DataType, LoadRequest, TensorView};
@@ -50,6 +50,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let clock = SystemClock::new();
     let mut meter = Meter::new(&clock, Meter::<SystemClock>::BLOCK, u64::MAX);
     let rule = StopRule { minimum_ns: 0, minimum_queries: QUERIES, maximum_ns: u64::MAX };
+    let mut buffer = Vec::new();
     let mut nowhere = OpenOptions::new().write(true).open("/dev/null")?;
     let (mut bare, mut query, mut iteration) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..REPETITIONS {
@@ -63,14 +64,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let Times::Chain(edges) = block.times else {
                 return Err(std::io::Error::other("a closed loop times in chains"));
             };
-            let block = SampleBlock {
-                phase: SamplePhase::Measured,
-                items_per_query: 1,
-                lane: block.lane,
-                times: SampleTimes::Chain(edges.to_vec()),
-                marks: None,
-            };
-            write_message(&mut nowhere, &Message::Samples(block))
+            let phase = SamplePhase::Measured;
+            let block = ChainBlock { phase, items_per_query: 1, lane: block.lane, edges };
+            write_chain(&mut nowhere, &mut buffer, block)
         };
         let summary = meter.run(&mut target, Pattern::SingleStream, &rule, &mut sink)?;
         query.push(summary.timed_ns as f64 / summary.queries as f64);

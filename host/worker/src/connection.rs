@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use host_record::Phase;
-use host_record::protocol::{Message, write_message};
+use host_record::protocol::{ChainBlock, Message, write_chain, write_message};
 use plugin_api::client::{OnProgress, ProgressReport};
 
 use crate::platform;
@@ -14,6 +14,8 @@ use crate::platform;
 pub(crate) struct Connection {
     pipe: File,
     sent: Instant,
+    /// Memory for frames of samples.
+    buffer: Vec<u8>,
     /// The one process that sends frames.
     process: u32,
 }
@@ -28,7 +30,7 @@ fn end_copy(worker: u32) {
 
 impl Connection {
     pub(crate) fn new(pipe: File) -> Self {
-        Self { pipe, sent: Instant::now(), process: std::process::id() }
+        Self { pipe, sent: Instant::now(), buffer: Vec::new(), process: std::process::id() }
     }
 
     /// Passes on what a backend says of its progress from within a call, at most once in `interval`. This
@@ -53,6 +55,14 @@ impl Connection {
     pub(crate) fn send(&mut self, message: &Message) -> io::Result<()> {
         end_copy(self.process);
         write_message(&mut self.pipe, message)?;
+        self.sent = Instant::now();
+        Ok(())
+    }
+
+    /// Sends the samples of a closed loop without marks.
+    pub(crate) fn send_chain(&mut self, block: ChainBlock<'_>) -> io::Result<()> {
+        end_copy(self.process);
+        write_chain(&mut self.pipe, &mut self.buffer, block)?;
         self.sent = Instant::now();
         Ok(())
     }

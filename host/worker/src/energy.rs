@@ -153,7 +153,7 @@ impl Rapl {
 
 /// Returns the typical time between two changes of a counter in seconds. If it does not change within the limit, the
 /// limit, which is less than the truth; `None` if it cannot be read.
-pub(crate) fn step(
+pub fn step(
     clock: &impl Clock,
     limit_ns: u64,
     mut read: impl FnMut() -> Option<u64>,

@@ -67,7 +67,9 @@ use connection::Connection;
 use failure::Stop;
 
 pub use backend::BackendTarget;
+pub use energy::step as counter_step;
 pub use library::open;
+pub use surroundings::DEVICE_STEP_NS;
 
 /// Limit of a request; a longer one is not from our host.
 const REQUEST_LIMIT: u64 = 16 << 20;

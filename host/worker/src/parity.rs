@@ -4,15 +4,20 @@
 //! fast by answering with zeros, with earlier outputs, or with NaN; each of
 //! these is reported by name, with any tolerance.
 //!
-//! Other outputs are judged in four ways, because each is blind to something. Values one by one are blind to
+//! Other outputs are judged in four ways over all their values, because each is blind to something. Values one by one are blind to
 //! errors that are small beside the tolerance of a coarse precision: any softmax over a thousand classes passes.
 //! The cosine is blind if all values are nearly the same, as in a softmax that is nearly uniform. The correlation
 //! is not. A wrong class can hide in any of these, so it is counted. None depends on the output's unit.
+//!
+//! All of these are over all rows, so a row of large values hides the others: the hidden states of a transformer's first
+//! token are often a hundred times as large as all others. So the error of each row is held against the row's own size
+//! as well.
 
 use host_record::{
     CaseSpec, Check, DifferenceKind, Failure, InputSource, OutputParity, Parity, Precision,
     Tolerance,
 };
+use host_statistics::{Quantile, order_statistics};
 use plugin_api::client::{DataType, TensorData};
 
 use crate::outputs::to_f32;
@@ -126,6 +131,9 @@ struct Pair {
     found: Vec<f32>,
     /// Length of the last axis, if there are rows along it.
     row: Option<usize>,
+    /// Length of the parts that are judged alone: rows along the last axis, or the whole example if it has more axes
+    /// than a sequence of vectors, because a single line of an image says little.
+    part: Option<usize>,
     /// Whether both are whole numbers that count or name something. Eight bits may be quantised numbers.
     whole: bool,
 }
@@ -140,13 +148,20 @@ fn pair(name: &str, reference: &TensorData, found: &TensorData) -> Result<Pair, 
     }
     let row = found.shape.last().and_then(|size| usize::try_from(*size).ok());
     let row = row.filter(|row| *row > 1 && found.shape.len() > 1);
+    let size = |size: &i64| usize::try_from(*size).unwrap_or(0);
+    let part = match found.shape.as_slice() {
+        [_, example @ ..] if example.len() > 2 => Some(example.iter().map(size).product()),
+        _ => row,
+    };
     let is_whole = |data: &TensorData| {
         use DataType as D;
         [D::I64, D::I32, D::I16, D::U64, D::U32, D::U16, D::BOOL].contains(&data.dtype)
     };
     let whole = is_whole(reference) && is_whole(found);
     match (to_f32(reference), to_f32(found)) {
-        (Some(reference), Some(found)) => Ok(Pair { reference, found, row, whole }),
+        (Some(reference), Some(found)) => {
+            Ok(Pair { reference, found, row, part: part.filter(|part| *part > 1), whole })
+        }
         _ => {
             let detail = format!(
                 "output `{name}` has elements of the type {}, and the reference's of {}, which cannot \
@@ -163,6 +178,23 @@ impl Pair {
     fn rows(&self) -> impl Iterator<Item = (&[f32], &[f32])> {
         let rows = self.row.map(|row| self.reference.chunks(row).zip(self.found.chunks(row)));
         rows.into_iter().flatten()
+    }
+
+    /// Returns the root mean squares of the reference and of the error in each part, over values that are finite in
+    /// the reference.
+    fn parts(&self) -> impl Iterator<Item = (f64, f64)> {
+        let parts = self.part.map(|part| self.reference.chunks(part).zip(self.found.chunks(part)));
+        parts.into_iter().flatten().map(|(reference, found)| {
+            let values = reference.iter().zip(found).filter(|(reference, _)| reference.is_finite());
+            let (count, size, error) =
+                values.fold((0.0, 0.0, 0.0), |(count, size, error), pair| {
+                    let (reference, found) = (f64::from(*pair.0), f64::from(*pair.1));
+                    let difference = found - reference;
+                    (count + 1.0, size + reference * reference, error + difference * difference)
+                });
+            let count = f64::max(count, 1.0);
+            ((size / count).sqrt(), (error / count).sqrt())
+        })
     }
 
     fn values(&self) -> impl Iterator<Item = (f64, f64)> {
@@ -294,11 +326,37 @@ impl Rules {
             scale: finite(scale),
             cosine: finite(moments.cosine()).filter(|_| scale > smallest(self.precision)),
             correlation: self.correlation(&moments),
+            row_error: self.row_error(pairs),
             top1: share(
                 pairs.iter().flat_map(Pair::rows).map(|(one, other)| place(one) == place(other)),
             ),
             same_class: self.same_class(pairs, scale),
         }
+    }
+
+    /// Returns the greatest error of a row as a part of its own size. A row that is much smaller than the typical one is
+    /// held against a part of that: its values may be differences of larger ones, and inherit their rounding.
+    fn row_error(&self, pairs: &[Pair]) -> Option<f64> {
+        /// Part of the typical row's size that counts at least.
+        const LEAST: f64 = 0.25;
+        if pairs.iter().all(|pair| pair.whole) {
+            return None;
+        }
+        let least = smallest(self.precision);
+        let parts: Vec<(f64, f64)> = pairs.iter().flat_map(Pair::parts).collect();
+        let sizes: Vec<f64> =
+            parts.iter().map(|(size, _)| *size).filter(|it| *it > least).collect();
+        // The lower of two medians: of two rows, the larger one must not hide the smaller.
+        let typical = (!sizes.is_empty())
+            .then(|| order_statistics(&sizes, &[Quantile::P50.rank(sizes.len())])[0])?;
+        let Tolerance { absolute, .. } = self.tolerance;
+        let relative = |(size, error): &(f64, f64)| {
+            if *error <= absolute { 0.0 } else { error / size.max(LEAST * typical) }
+        };
+        let errors = parts.iter().map(relative);
+        errors.reduce(
+            |greatest, error| if error > greatest || error.is_nan() { error } else { greatest },
+        )
     }
 
     /// Returns the correlation. If the reference's values hardly differ, rounding alone takes it from 1, and it is
@@ -448,6 +506,7 @@ fn beyond(parity: &Parity) -> Option<Difference> {
             || below(output.cosine, tolerance.cosine)
             || below(output.correlation, tolerance.cosine)
             || below(output.same_class, tolerance.top1)
+            || output.row_error.is_some_and(|found| found.is_nan() || found > tolerance.row_error())
     })?;
     let figure = |name: &str, value: Option<f64>| match value {
         Some(value) => format!(", {name} {value:.3e}"),
@@ -458,7 +517,7 @@ fn beyond(parity: &Parity) -> Option<Difference> {
         None => String::new(),
     };
     let detail = format!(
-        "output `{}`: {} of {} values are beyond the tolerance{}{}{}{}{}{}{}; allowed: {tolerance}",
+        "output `{}`: {} of {} values are beyond the tolerance{}{}{}{}{}{}{}{}; allowed: {tolerance}",
         output.name,
         output.beyond,
         output.values,
@@ -467,6 +526,7 @@ fn beyond(parity: &Parity) -> Option<Difference> {
         figure("relative", output.max_relative_error),
         share("cosine", output.cosine),
         share("correlation", output.correlation),
+        figure("greatest error of a row beside its size", output.row_error),
         share("top-1 agreement", output.top1),
         share("of clear rows or whole numbers", output.same_class),
     );
@@ -548,7 +608,7 @@ mod tests {
     fn outputs_beyond_the_tolerance_fail_with_their_figures() {
         let (kind, detail) = difference(&[1.5, -2.0, 3.0, 4.0], &[5.0, 6.0, -7.0, -8.0]);
         assert_eq!(kind, DifferenceKind::BeyondTolerance);
-        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance, scale of the reference 5.667e0, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, correlation 0.387633, top-1 agreement 0.750000; allowed: 1e-4 of the scale + 1e-3 of the value, cosine 0.9999, top-1 99.9 % (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
+        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance, scale of the reference 5.667e0, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, correlation 0.387633, greatest error of a row beside its size 1.505e0, top-1 agreement 0.750000; allowed: 1e-4 of the scale + 1e-3 of the value, cosine 0.9999, top-1 99.9 % (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         // Half a precision allows more.
         let reference = batches(&FIRST, &SECOND);
         let found = batches(&[1.01, -2.0, 3.0, 4.0], &SECOND);
@@ -688,6 +748,58 @@ mod tests {
                 judged(precision, false, &uniform, &other, 1000).expect_err("nearly uniform");
             }
         }
+    }
+
+    /// The hidden states of a sequence: a row for each token, of which the first is by far the largest.
+    #[test]
+    fn a_large_row_does_not_hide_the_others() {
+        type Wrong = fn(&[f32]) -> Vec<f32>;
+        let mut random = Random::from_seed(4);
+        let wrong: [Wrong; 3] = [
+            |row| row.iter().map(|value| -value).collect(),
+            |row| row.iter().rev().copied().collect(),
+            |row| vec![row.iter().sum::<f32>() / row.len() as f32; row.len()],
+        ];
+        for (precision, error) in ALL.into_iter().zip([1e-6, 1e-3, 8e-3, 3e-2]) {
+            for tokens in [2, 3, 16] {
+                let row = |random: &mut Random, size: f64| -> Vec<f32> {
+                    normals(random, 64).iter().map(|value| (size * value) as f32).collect()
+                };
+                let rows: Vec<Vec<f32>> = (0..tokens)
+                    .map(|token| row(&mut random, if token == 0 { 300.0 } else { 1.0 }))
+                    .collect();
+                let honest: Vec<Vec<f32>> =
+                    rows.iter().map(|row| noisy(&mut random, row, error)).collect();
+                judged(precision, false, &rows.concat(), &honest.concat(), 64).expect("rounding");
+                for make in wrong {
+                    let mut found = honest.clone();
+                    found[tokens - 1] = make(&rows[tokens - 1]);
+                    let figures = judged(precision, false, &rows.concat(), &found.concat(), 64)
+                        .expect_err("the last row is another one");
+                    assert!(figures.row_error > Some(0.9), "{precision}: {figures:?}");
+                    // Over all rows, a coarse precision hides it.
+                    if [Precision::Bf16, Precision::Int8].contains(&precision) {
+                        assert_eq!(figures.beyond, 0, "{precision}");
+                        assert!(figures.cosine > Some(0.995), "{precision}: {figures:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_example_with_more_axes_than_a_sequence_is_judged_as_a_whole() {
+        let images = |second: f32| {
+            let image = |level: f32| (0..32).map(move |index| level * (index as f32 - 11.0));
+            let values: Vec<f32> = image(300.0).chain(image(second)).collect();
+            vec![output(&[2, 2, 4, 4], &values)]
+        };
+        let compared = |second: f32| {
+            let case = in_precision(Precision::Int8);
+            compare(&check(Precision::Int8), case, &images(1.0), &images(second)).is_ok()
+        };
+        assert!(compared(1.1), "rounding");
+        assert!(!compared(-1.0), "another image");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::disturbance::{self, Counters};
 use crate::energy::{self, Rapl};
 use crate::{failure, overseer};
 
-/// How long the step of a device's counter is looked for: NVML's takes up to 100 ms.
-const DEVICE_STEP_NS: u64 = 1_000_000_000;
+/// How long the step of a device's energy counter is looked for, in nanoseconds: NVML's takes up to 100 ms.
+pub const DEVICE_STEP_NS: u64 = 1_000_000_000;
 
 /// Watches from the moment that it is made to the moment that it is ended.
 pub(crate) struct Surroundings<'a> {
@@ -80,7 +80,8 @@ impl<'a> Surroundings<'a> {
             // The host looks at it from outside.
             ..MemoryUse::default()
         };
-        // Last of all, because it takes time.
+        // Last of all, because it takes time. Not before the window: up to a second without work would undo the warm-up,
+        // and a device that is idle for longer may count in other steps than one that has just worked.
         if let Ok(domains) = &mut processor {
             Rapl::steps(&self.machine, self.clock, domains);
         }

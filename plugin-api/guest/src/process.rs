@@ -4,7 +4,7 @@
 //! their mean, and its interval is over them. The values themselves are kept as an attribute: whoever compares two
 //! cases needs them.
 
-use host_statistics::{Undefined, prediction_interval, student_interval};
+use host_statistics::{Undefined, prediction_interval, processes_needed, student_interval};
 
 use crate::{Column, ColumnData, Columns, Gap, Measurement};
 
@@ -122,13 +122,24 @@ impl Measurement {
     }
 
     /// Adds what each process has measured, and where another process will lie at this confidence: the attributes
-    /// `processes`, `process-values`, and `prediction-low` and `prediction-high` if the values have a spread.
+    /// `processes`, `process-values`, and `prediction-low` and `prediction-high` if the values have a spread. If there
+    /// are too few processes for this confidence, `few-processes` says how many it needs: see
+    /// [`host_statistics::processes_needed`].
     #[must_use]
     pub fn with_process_values(self, values: &[f64], confidence: f64) -> Self {
         let written: Vec<String> = values.iter().map(f64::to_string).collect();
         let found = self
             .with_attribute("processes", values.len().to_string())
             .with_attribute("process-values", written.join(" "));
+        let needed = processes_needed(confidence);
+        let found = if values.len() < needed {
+            found.with_attribute(
+                "few-processes",
+                format!("needs {needed} processes, has {}", values.len()),
+            )
+        } else {
+            found
+        };
         match prediction_interval(values, confidence) {
             Ok((low, high)) => found
                 .with_attribute("prediction-low", low.to_string())

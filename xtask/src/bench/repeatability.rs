@@ -1,4 +1,10 @@
-//! Agreement of two runs of the quickstart: proof 4.
+/*!
+Agreement of two runs of the quickstart: proof 4.
+
+This is a test of equivalence, for each metric of each case: the interval of the ratio of the two runs, over their
+processes, must lie within the limit. Intervals of two runs that overlap show nothing: the wider they are, the better
+they would agree.
+*/
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,94 +17,113 @@ use crate::layout::{self, Profile};
 use crate::setup;
 use crate::shell::{At, Failed, command, root, say};
 
-const QUERY: &str = "SELECT c.model, c.backend, c.device, c.precision, c.batch, c.scenario, r.metric, \
-                     r.unit, r.value, r.interval_low, r.interval_high \
-                     FROM benchmark_results AS r JOIN benchmark_cases AS c USING (run_id, case_id) \
-                     ORDER BY c.case_index, r.metric";
+/// Largest ratio that counts as none, in either direction.
+const LIMIT: f64 = 1.05;
 
 pub(super) fn prove() -> Result<(), Failed> {
     setup::setup()?;
     let built = layout::build(Profile::Release)?;
+    let host = built.join("host");
     let results = std::env::temp_dir().join(format!("tare-repeatability-{}", std::process::id()));
     let machine = Machine::here();
     let before = load();
     let runs = [1, 2].map(|number| {
         say(&format!("bench: the quickstart, run {number} of 2"));
-        run(&built.join("host"), &results.join(number.to_string()))
+        run(&host, &results)
     });
     let machine = machine.sentence(before, load());
-    std::fs::remove_dir_all(&results).at(&results)?;
     let [first, second] = runs;
-    write("repeatability", &document(&first?, &second?, &machine))
+    let (first, second) = (first?, second?);
+    let arguments = ["results", "compare", &first, &second].map(Path::new);
+    let answer = json(&host, &results, &arguments)?;
+    std::fs::remove_dir_all(&results).at(&results)?;
+    write("repeatability", &document(&compared(&answer)?, &machine))
 }
 
-fn run(host: &Path, results: &Path) -> Result<Vec<Measured>, Failed> {
+/// Runs the quickstart, and returns the run's id.
+fn run(host: &Path, results: &Path) -> Result<String, Failed> {
     let manifest = root().join("manifests/quickstart.toml");
-    let host = || command(host).arg("--results").arg(results);
-    host().args(["--quiet", "run"]).arg(manifest).read()?;
-    let text = host().args(["--format", "json", "results", "query", QUERY]).read()?;
-    let answer: Value = serde_json::from_str(&text)
-        .map_err(|error| Failed::new(format!("the answer of `host results query`: {error}")))?;
-    measured(&answer).ok_or_else(|| Failed::new(format!("`host results query` answered {answer}")))
+    let answer = json(host, results, &["run".as_ref(), &manifest])?;
+    let id = answer["run"].as_str();
+    id.map(str::to_owned).ok_or_else(|| Failed::new(format!("`host run` answered {answer}")))
 }
 
-/// A metric of a case in one run.
+fn json(host: &Path, results: &Path, arguments: &[&Path]) -> Result<Value, Failed> {
+    let line = command(host).arg("--results").arg(results).args(["--quiet", "--format", "json"]);
+    let text = line.args(arguments).read()?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failed::new(format!("the answer of `host`: {error}: {text}")))
+}
+
+/// A metric of a case in both runs.
 #[derive(Debug, Clone, PartialEq)]
-struct Measured {
+struct Compared {
     case: String,
     metric: String,
     unit: String,
-    /// `None` for a gap.
-    value: Option<f64>,
-    interval: Option<(f64, f64)>,
+    values: [Option<f64>; 2],
+    /// The ratio of the second run to the first with its interval, if the metric has values of processes that differ.
+    ratio: Option<[f64; 3]>,
+    /// Whether the value is the same in all processes of each run, and does not depend on chance.
+    is_exact: bool,
+    /// Why it has no ratio.
+    reason: String,
 }
 
-fn measured(answer: &Value) -> Option<Vec<Measured>> {
-    let rows = answer.as_array()?;
-    let row = |row: &Value| {
-        let text = |name: &str| match &row[name] {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let names = ["model", "backend", "device", "precision", "scenario"].map(text);
-        let [model, backend, device, precision, scenario] = names;
-        let batch = text("batch");
-        Some(Measured {
-            case: format!(
-                "{model} · {backend} · {device} · {precision} · batch {batch} · {scenario}"
-            ),
-            metric: row["metric"].as_str()?.to_owned(),
-            unit: row["unit"].as_str().unwrap_or_default().to_owned(),
-            value: row["value"].as_f64(),
-            interval: row["interval_low"].as_f64().zip(row["interval_high"].as_f64()),
-        })
+fn compared(answer: &Value) -> Result<Vec<Compared>, Failed> {
+    let cases = answer["cases"].as_array().filter(|cases| !cases.is_empty());
+    let cases = cases.ok_or_else(|| Failed::new(format!("the runs share no case: {answer}")))?;
+    let rows = cases.iter().flat_map(|case| {
+        let name = case["name"].as_str().unwrap_or_default();
+        let others = case["metrics"].as_array().into_iter().flatten();
+        std::iter::once(case).chain(others).map(move |change| one(name, change))
+    });
+    Ok(rows.collect())
+}
+
+fn one(case: &str, change: &Value) -> Compared {
+    let text = |name: &str| change[name].as_str().unwrap_or_default().to_owned();
+    let value = |run: &str| {
+        let figures = ["median-ns", "rate-per-second", "value"];
+        figures.iter().find_map(|name| change[run][name].as_f64())
     };
-    rows.iter().map(row).collect()
+    let interval = &change["ratio-interval"];
+    let ratio = [&change["ratio"], &interval[0], &interval[1]].map(Value::as_f64);
+    let [ratio, low, high] = ratio;
+    Compared {
+        case: case.to_owned(),
+        metric: text("metric"),
+        unit: text("unit"),
+        values: ["first", "second"].map(value),
+        ratio: ratio.zip(low).zip(high).map(|((ratio, low), high)| [ratio, low, high]),
+        is_exact: change["exact"] == true,
+        reason: text("reason"),
+    }
 }
 
 /// Agreement of two runs on one metric of one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Agreement {
-    /// The intervals have values in common, or the values are the same.
+    /// The interval of the ratio lies within the limit, or both have the same value that does not depend on chance.
     Agree,
-    /// The intervals do not overlap.
+    /// It lies outside, or such values differ.
     Differ,
-    /// At least one run states no interval, and the values differ.
+    /// It contains both: nothing is shown.
+    TooWide,
+    /// There is no interval.
     NoInterval,
-    /// At least one run has no value.
-    Gap,
 }
 
 impl Agreement {
-    fn of(first: &Measured, second: &Measured) -> Self {
-        let (Some(one), Some(other)) = (first.value, second.value) else { return Self::Gap };
-        if one == other {
-            return Self::Agree;
-        }
-        match (first.interval, second.interval) {
-            (Some(one), Some(other)) if one.0 <= other.1 && other.0 <= one.1 => Self::Agree,
-            (Some(_), Some(_)) => Self::Differ,
-            _ => Self::NoInterval,
+    fn of(compared: &Compared) -> Self {
+        let [first, second] = compared.values;
+        match compared.ratio {
+            Some([_, low, high]) if low >= 1.0 / LIMIT && high <= LIMIT => Self::Agree,
+            Some([_, low, high]) if low > LIMIT || high < 1.0 / LIMIT => Self::Differ,
+            Some(_) => Self::TooWide,
+            None if compared.is_exact && first == second => Self::Agree,
+            None if compared.is_exact => Self::Differ,
+            None => Self::NoInterval,
         }
     }
 
@@ -106,90 +131,70 @@ impl Agreement {
         match self {
             Self::Agree => "agree",
             Self::Differ => "**differ**",
+            Self::TooWide => "not shown: interval too wide",
             Self::NoInterval => "no interval",
-            Self::Gap => "gap",
         }
     }
 }
 
-fn document(first: &[Measured], second: &[Measured], machine: &str) -> String {
+fn document(all: &[Compared], machine: &str) -> String {
+    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
     let mut rows = String::new();
-    let mut seen = Vec::new();
-    for one in first {
-        let same = |other: &&Measured| (&other.case, &other.metric) == (&one.case, &one.metric);
-        let Some(other) = second.iter().find(same) else {
-            let _ =
-                writeln!(rows, "| {} | {} | only in the first run | | | |", one.case, one.metric);
-            continue;
+    for one in all {
+        let agreement = Agreement::of(one);
+        let [first, second] = one.values.map(|value| shown(value, &one.unit));
+        let change = match one.ratio {
+            Some([ratio, low, high]) => {
+                format!("{} % ({} to {} %)", percent(ratio), percent(low), percent(high))
+            }
+            None if one.is_exact => "exact".to_owned(),
+            None => one.reason.clone(),
         };
-        let agreement = Agreement::of(one, other);
-        seen.push(agreement);
-        let difference = one.value.zip(other.value).filter(|(value, _)| *value != 0.0);
-        let difference =
-            difference.map(|(one, other)| format!("{:+.2} %", 100.0 * (other - one) / one));
-        let _ = writeln!(
-            rows,
-            "| {} | {} | {} | {} | {} | {} |",
-            one.case,
-            one.metric,
-            shown(one),
-            shown(other),
-            difference.unwrap_or_default(),
-            agreement.name()
-        );
+        let Compared { case, metric, .. } = one;
+        let name = agreement.name();
+        let _ = writeln!(rows, "| {case} | {metric} | {first} | {second} | {change} | {name} |");
     }
-    // Half the width of each interval, relative to its value.
-    let mut widths: Vec<f64> = first
-        .iter()
-        .chain(second)
-        .filter_map(|one| {
-            let (value, (low, high)) = one.value.zip(one.interval)?;
-            (value > 0.0 && high > low).then(|| 50.0 * (high - low) / value)
-        })
-        .collect();
+    // Half the width of each interval, as a part of the ratio.
+    let mut widths: Vec<f64> =
+        all.iter().filter_map(|one| one.ratio.map(|[_, low, high]| (high / low).sqrt())).collect();
     widths.sort_by(f64::total_cmp);
     let widths = match widths.as_slice() {
         [] => String::new(),
         [.., most] => format!(
-            " Half the width of an interval is {:.1} % of its value in the median, and {most:.1} % at the most: two \
-             runs agree as long as they differ by less than about twice that.",
-            widths[widths.len() / 2]
+            " The interval of a ratio reaches {} % to either side in the median, and {} % at the most.",
+            percent(widths[widths.len() / 2]),
+            percent(*most)
         ),
     };
-    let count = |wanted: Agreement| seen.iter().filter(|agreement| **agreement == wanted).count();
-    let (agree, differ) = (count(Agreement::Agree), count(Agreement::Differ));
+    let count = |wanted: Agreement| all.iter().filter(|one| Agreement::of(one) == wanted).count();
+    let limit = 100.0 * (LIMIT - 1.0);
     format!(
         "# Whether two runs agree\n\n\
          `cargo xtask bench repeatability` runs the quickstart twice, one after the other, with the \
-         release build, and writes this page. Two values agree where the intervals that the two runs state \
-         for them have values in common, or where they are the same. The quickstart measures each case in five \
-         processes, in rounds, so that its intervals are of the mean over processes, and are as wide as processes \
-         differ on this machine. They do not say what a single other process will measure: that is the prediction \
-         interval. Those within one process would not know how processes differ, and two runs could differ by more \
-         than either says.\n\n\
+         release build, compares the runs with `host results compare`, and writes this page. Each case is measured in \
+         five processes, in rounds. Two runs agree on a metric if the 95 % interval of the ratio of their geometric \
+         means over processes lies within {limit:.0} %; they differ if it lies outside. If it contains both, nothing is \
+         shown: on this machine, five processes say too little. Whether the intervals of two runs overlap is not looked \
+         at: the less a run knows, the wider its intervals are, and the more often they overlap. Values that are the \
+         same in all processes of each run, such as accuracies, agree if they are the same in both.\n\n\
          {machine}\n\n\
-         Of {} values with an interval in both runs or the same in both, **{agree} agree** and **{differ} \
-         differ**; {} have no interval, {} are gaps.{widths}\n\n\
+         Of {} values, **{} agree**, **{} differ**, and for {} the interval is too wide to tell; {} have no \
+         interval.{widths}\n\n\
          | case | metric | first run | second run | change | |\n|---|---|--:|--:|--:|---|\n{rows}",
-        agree + differ,
-        count(Agreement::NoInterval),
-        count(Agreement::Gap)
+        all.len(),
+        count(Agreement::Agree),
+        count(Agreement::Differ),
+        count(Agreement::TooWide),
+        count(Agreement::NoInterval)
     )
 }
 
-fn shown(measured: &Measured) -> String {
-    let Some(value) = measured.value else { return "gap".into() };
-    let unit = &measured.unit;
-    let number = |value: f64| match value.abs() {
-        size if size >= 1000.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.4}"),
-    };
-    match measured.interval {
-        Some((low, high)) => {
-            format!("{} {unit} ({}–{})", number(value), number(low), number(high))
-        }
-        None => format!("{} {unit}", number(value)),
+fn shown(value: Option<f64>, unit: &str) -> String {
+    let Some(value) = value else { return "—".into() };
+    match value.abs() {
+        size if size >= 1000.0 => format!("{value:.0} {unit}"),
+        size if size >= 10.0 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.4} {unit}"),
     }
 }
 
@@ -197,55 +202,78 @@ fn shown(measured: &Measured) -> String {
 mod tests {
     use super::*;
 
-    fn one(value: Option<f64>, interval: Option<(f64, f64)>) -> Measured {
-        let text = |text: &str| text.to_owned();
-        Measured {
-            case: text("digits · batch 1"),
-            metric: text("latency.p50"),
-            unit: text("ns"),
-            value,
-            interval,
+    fn with(ratio: Option<[f64; 3]>, values: [f64; 2], is_exact: bool) -> Compared {
+        Compared {
+            case: "digits · batch 1".into(),
+            metric: "latency.p50".into(),
+            unit: "ns".into(),
+            values: values.map(Some),
+            ratio,
+            is_exact,
+            reason: String::new(),
         }
     }
 
     #[test]
-    fn intervals_decide_where_there_are_two() {
-        let of = |first, second| Agreement::of(&first, &second);
-        let near = || one(Some(10.0), Some((9.0, 11.0)));
-        assert_eq!(of(near(), one(Some(12.0), Some((11.0, 13.0)))), Agreement::Agree);
-        assert_eq!(of(near(), one(Some(12.0), Some((11.1, 13.0)))), Agreement::Differ);
-        assert_eq!(of(one(Some(12.0), Some((11.1, 13.0))), near()), Agreement::Differ);
-        assert_eq!(of(near(), one(Some(10.5), None)), Agreement::NoInterval);
-        assert_eq!(of(one(Some(1.0), None), one(Some(1.0), None)), Agreement::Agree);
-        assert_eq!(of(near(), one(None, None)), Agreement::Gap);
+    fn an_interval_shows_agreement_only_within_the_limit() {
+        let of = |low: f64, high: f64| {
+            Agreement::of(&with(Some([(low * high).sqrt(), low, high]), [1.0, 1.0], false))
+        };
+        assert_eq!(of(0.99, 1.02), Agreement::Agree);
+        assert_eq!(of(0.953, 1.049), Agreement::Agree);
+        assert_eq!(of(1.06, 1.2), Agreement::Differ);
+        assert_eq!(of(0.8, 0.9), Agreement::Differ);
+        // However wide it is, and however near the ratio is to 1.
+        assert_eq!(of(0.9, 1.1), Agreement::TooWide);
+        assert_eq!(of(0.5, 2.0), Agreement::TooWide);
+        assert_eq!(of(1.0, 1.06), Agreement::TooWide);
+        let exact = |second| Agreement::of(&with(None, [0.98, second], true));
+        assert_eq!([exact(0.98), exact(0.97)], [Agreement::Agree, Agreement::Differ]);
+        assert_eq!(Agreement::of(&with(None, [5.0, 5.0], false)), Agreement::NoInterval);
     }
 
     #[test]
     fn the_page_says_what_was_seen() {
-        let first = [one(Some(1234.0), Some((1200.0, 1250.0)))];
-        let second = [one(Some(1290.0), Some((1260.0, 1300.0)))];
-        let page = document(&first, &second, "Measured here.");
-        assert!(page.contains("**0 agree** and **1 differ**"), "{page}");
+        let page = document(
+            &[
+                with(Some([1.01, 1.0, 1.02]), [1000.0, 1010.0], false),
+                with(Some([1.1, 0.9, 1.3]), [1234.0, 1357.0], false),
+            ],
+            "Measured here.",
+        );
         assert!(
-            page.contains("is 2.0 % of its value in the median, and 2.0 % at the most"),
+            page.contains(
+                "Of 2 values, **1 agree**, **0 differ**, and for 1 the interval is too wide to tell; 0 have no interval."
+            ),
             "{page}"
         );
-        let row = "| digits · batch 1 | latency.p50 | 1234 ns (1200–1250) | 1290 ns (1260–1300) | +4.54 % \
-                   | **differ** |";
+        let row = "| digits · batch 1 | latency.p50 | 1234 ns | 1357 ns | +10.0 % (-10.0 to +30.0 %) | not shown: \
+                   interval too wide |";
         assert!(page.contains(row), "{page}");
-        assert!(document(&first, &[], "").contains("only in the first run"));
     }
 
     #[test]
-    fn rows_of_the_database_are_read() {
-        let answer = serde_json::json!([{
-            "model": "digits", "backend": "cpu", "device": "cpu:0", "precision": "fp32", "batch": 8,
-            "scenario": "offline", "metric": "latency.p50", "unit": "ns", "value": 5.0,
-            "interval_low": 4.0, "interval_high": 6.0,
-        }]);
-        let found = measured(&answer).expect("a table");
-        assert_eq!(found[0].case, "digits · cpu · cpu:0 · fp32 · batch 8 · offline");
-        assert_eq!(found[0].interval, Some((4.0, 6.0)));
-        assert_eq!(measured(&serde_json::json!("no table")), None);
+    fn the_comparison_of_the_tool_is_read() {
+        let answer = serde_json::json!({ "cases": [{
+            "name": "digits · cpu", "metric": "latency.p50", "unit": "ns", "ratio": 1.5,
+            "ratio-interval": [1.4, 1.6], "exact": false, "reason": null,
+            "first": { "median-ns": 5.0 }, "second": { "median-ns": 7.5 },
+            "metrics": [{
+                "metric": "accuracy.top1", "unit": "1", "ratio": null, "ratio-interval": null, "exact": true,
+                "reason": null, "verdict": "same",
+                "first": { "value": 0.98 }, "second": { "value": 0.98 },
+            }],
+        }]});
+        let found = compared(&answer).expect("a comparison");
+        assert_eq!(
+            (found[0].ratio, found[0].values),
+            (Some([1.5, 1.4, 1.6]), [Some(5.0), Some(7.5)])
+        );
+        assert_eq!((&*found[1].metric, found[1].is_exact), ("accuracy.top1", true));
+        assert_eq!(
+            found.iter().map(Agreement::of).collect::<Vec<_>>(),
+            [Agreement::Differ, Agreement::Agree]
+        );
+        assert!(compared(&serde_json::json!({ "cases": [] })).is_err());
     }
 }

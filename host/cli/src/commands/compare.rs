@@ -75,8 +75,10 @@ pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) 
 /// Shows the metrics that changed besides the main figures.
 fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
     let others = || cases.iter().flat_map(|case| case.others.iter().map(move |one| (case, one)));
-    let changed: Vec<_> = others().filter(|(_, one)| one.verdict() != "cannot-tell").collect();
-    let compared = others().filter(|(_, one)| one.ratio.is_some()).count();
+    let is_change = |one: &MetricChange| matches!(one.change, Change::Larger | Change::Smaller);
+    let changed: Vec<_> = others().filter(|(_, one)| is_change(one)).collect();
+    let compared = others().filter(|(_, one)| one.ratio.is_some() || one.is_exact).count();
+    let unknown = others().count() - compared;
     if compared == 0 {
         return;
     }
@@ -103,10 +105,14 @@ fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
         printer.show(format_args!("\n{heading}\n\n{}", printer.headed(&drawn)));
     }
     let changed = changed.len();
+    let unknown = match unknown {
+        0 => String::new(),
+        some => format!(", and {some} could not be"),
+    };
     printer.status(
         "Compared",
         format_args!(
-            "{compared} other figures, of which {changed} changed; `--format json` has all"
+            "{compared} other figures, of which {changed} changed{unknown}; `--format json` has all"
         ),
     );
 }
@@ -133,6 +139,7 @@ fn change_shown(of: &MetricChange) -> String {
             percent(ratio.low),
             percent(ratio.high)
         ),
+        (None, Some(part)) if of.is_exact => format!("{} % (exact)", percent(1.0 + part)),
         (None, Some(part)) => format!("{} %", percent(1.0 + part)),
         (None, None) => "—".to_owned(),
     }
@@ -153,6 +160,7 @@ fn document_of_figure(of: &MetricChange, figure: &Figure) -> Value {
         value: figure.value,
         interval: figure.interval(),
         "interval-over": figure.unit().name(),
+        "interval-confidence": figure.confidence,
         "processes": figure.processes.len(),
     })
 }
@@ -173,6 +181,7 @@ fn document_of_change(of: &MetricChange) -> Value {
         "detectable-ratio": of.detectable,
         "probability": of.ratio.map(|ratio| ratio.probability),
         "false-discovery-rate": of.false_discovery_rate,
+        "exact": of.is_exact,
         "verdict": of.verdict(),
         "reason": reason(of.change),
         "remedy": remedy(of.change),
@@ -184,8 +193,9 @@ fn reason(change: Change) -> Option<&'static str> {
     let Change::CannotTell(doubt) = change else { return None };
     Some(match doubt {
         Doubt::OneProcess => "a run of one process",
+        Doubt::NoProcessValues => "the metric has no value for each process",
         Doubt::NotFound => "no difference found",
-        Doubt::Undefined(Undefined::NoSpread) => "all processes say the same",
+        Doubt::Undefined(Undefined::NoSpread) => "all processes of each run say the same",
         Doubt::Undefined(_) => "a value is not above zero",
         Doubt::NoQueries => "the queries of a run are lost",
         Doubt::Invalid => "a result is invalid",
@@ -324,6 +334,7 @@ fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
         let within = match figure.spread {
             Spread::Processes(_) => "",
             Spread::Within(_) => "within: ",
+            Spread::Examples(_) => "over examples: ",
         };
         format!("{within}{} to {}", shown(&case.main, low), shown(&case.main, high))
     };
@@ -378,6 +389,7 @@ mod tests {
             Some(Figure {
                 value,
                 spread: Spread::Within(Some((value, value + 9.0))),
+                confidence: CONFIDENCE,
                 processes: vec![value],
             })
         };
@@ -404,6 +416,7 @@ mod tests {
                 ratio: None,
                 false_discovery_rate: None,
                 detectable: None,
+                is_exact: false,
                 change,
             },
             others: Vec::new(),
@@ -478,7 +491,7 @@ mod tests {
         assert_eq!(reason(none), Some("no difference found"));
         assert!(remedy(none).is_some());
         let same = doubt(Doubt::Undefined(Undefined::NoSpread));
-        assert_eq!(reason(same), Some("all processes say the same"));
+        assert_eq!(reason(same), Some("all processes of each run say the same"));
         assert_eq!(reason(doubt(Doubt::Simulated)), Some("the device is simulated"));
         assert_eq!((reason(Change::Larger), remedy(Change::Larger)), (None, None));
     }

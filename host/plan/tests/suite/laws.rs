@@ -9,7 +9,7 @@ use host_manifest::{
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError};
 use host_record::{
     AxesChoice, CaseKey, DeviceInfo, FileId, Gap, GapKind, InputSource, MeasureSettings, Mode,
-    Order, PlacementRule, PluginIdentity, Precision, Rate, Scenario, WarmUp,
+    PlacementRule, PluginIdentity, Precision, Rate, Scenario, WarmUp,
 };
 use proptest::prelude::*;
 use proptest::sample::subsequence;
@@ -139,7 +139,6 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                     timeout_ns: 1,
                     ..MeasureSettings::default()
                 },
-                order: Order::Planned,
                 metrics: vec![],
                 reports: vec![],
                 recommenders: vec![],

@@ -192,6 +192,9 @@ fn what_a_backend_offers_is_used() {
     assert!(energy.seconds >= 0.2, "{energy:?}");
     let watts = energy.joules / energy.seconds;
     assert!((30.0..50.0).contains(&watts), "{energy:?}");
+    // Its counter moves every 20 ms, and is read every 0.1 ms.
+    let step = energy.step_seconds.expect("it was measured");
+    assert!(step > 0.005, "{energy:?}");
     let memory = conditions.memory.expect("it is told");
     assert_eq!(memory.device_peak_bytes, Some(Ok(3 << 20)));
     // It reports that copies take half of the time.
@@ -299,6 +302,33 @@ fn results_say_which_part_of_the_model_was_in_memory() {
         let cold = part(true).expect("it was told before");
         assert!(cold <= warm, "{cold} of {warm}");
     }
+}
+
+/// Weights in a file of their own are most of a large model.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_cold_cache_drops_every_file_of_the_model() {
+    let of = |cold_cache: bool| {
+        let mut case = fault(&[]);
+        case.measure.cold_cache = cold_cache;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("weights.bin");
+        fs::write(&path, vec![1_u8; 1 << 20]).expect("a file");
+        let own = folder.path().join("model.onnx");
+        fs::write(&own, vec![2_u8; 1 << 16]).expect("a file");
+        let weights = FileId { name: "weights.bin".into(), ..FileId::default() };
+        case.model = FileId { parts: vec![weights], ..named(&own) };
+        finish(case).0.conditions
+    };
+    let cold = of(true);
+    let names: Vec<&str> = cold.dropped_files.iter().map(String::as_str).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names[1], "weights.bin");
+    // Some file systems keep all pages in memory.
+    let warm = of(false);
+    assert!(warm.dropped_files.is_empty());
+    let (warm, cold) = warm.model_cached.zip(cold.model_cached).expect("Linux tells it");
+    assert!(cold <= warm && warm > 0.9, "{cold} of {warm}");
 }
 
 #[test]

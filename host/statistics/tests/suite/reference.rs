@@ -3,8 +3,8 @@
 use host_statistics::{
     MannWhitneyMethod, Quantile, Resampling, autocorrelation, bca_interval, deviation_outliers,
     incomplete_beta, mann_whitney, median, median_absolute_deviation, moments, normal_quantile,
-    normal_tail, order_statistics, percentile_interval, student_quantile, tukey_outliers,
-    wilson_interval,
+    normal_tail, order_statistics, percentile_interval, processes_needed, student_quantile,
+    tukey_outliers, wilson_interval,
 };
 use serde_json::Value;
 
@@ -188,4 +188,11 @@ fn bootstraps_of_the_same_resamples() {
         assert_near(found.interval.low, real(&entry["bca"][0]), what);
         assert_near(found.interval.high, real(&entry["bca"][1]), what);
     }
+}
+
+/// By SciPy's `t.ppf` and `norm.ppf`: at 95 %, 3.18 / 1.96 = 1.62 with 4 processes and 1.42 with 5.
+#[test]
+fn few_processes_are_those_whose_spread_is_hardly_known() {
+    let needed = [0.8, 0.9, 0.95, 0.99, 0.999].map(processes_needed);
+    assert_eq!(needed, [3, 4, 5, 7, 10]);
 }

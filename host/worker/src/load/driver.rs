@@ -7,7 +7,7 @@ use host_measure::{
     Block, Crew, MeasureError, Meter, Observer, Pattern, StopRule, Summary, SystemClock, Target,
     Times,
 };
-use host_record::protocol::Message;
+use host_record::protocol::{ChainBlock, Message};
 use host_record::{
     Confidence, Phase, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Scheduling,
     SteadyClass,
@@ -211,7 +211,13 @@ impl Observer for Sending<'_> {
         if block.lane == 0 {
             sink.first_client.extend(block.times);
         }
+        let marks = self.marks.get(block.lane as usize);
         let times = match block.times {
+            Times::Chain(edges) if marks.is_none() => {
+                let Sink { phase, items_per_query, .. } = *sink;
+                let block = ChainBlock { phase, items_per_query, lane: block.lane, edges };
+                return self.connection.send_chain(block);
+            }
             Times::Chain(edges) => SampleTimes::Chain(edges.to_vec()),
             Times::Scheduled(queries) => {
                 let times = queries.iter().map(|query| ScheduledTimes {
@@ -227,7 +233,7 @@ impl Observer for Sending<'_> {
             items_per_query: sink.items_per_query,
             lane: block.lane,
             times,
-            marks: self.marks.get(block.lane as usize).map(|log| log.take(block.times.len())),
+            marks: marks.map(|log| log.take(block.times.len())),
         }))
     }
 

@@ -91,6 +91,7 @@ pub(super) fn examine(
         checked_outputs.again(context, &mut subject, &session, timed)?;
     }
     conditions.model_cached = subject.model_cached;
+    conditions.dropped_files.clone_from(&subject.dropped_files);
     conditions.parity = checked_outputs.map(|checked_outputs| checked_outputs.parity);
 
     let evidence = Evidence {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::path::Path;
 
 use host_record::protocol::CaseFiles;
 use host_record::{CaseSpec, Phase, PlacementRule};
@@ -23,6 +24,8 @@ pub(super) struct Subject {
     pub(super) used: BTreeMap<String, String>,
     /// Part of the model's pages that were in memory before it was loaded.
     pub(super) model_cached: Option<f64>,
+    /// Files of the model whose pages were dropped before.
+    pub(super) dropped_files: Vec<String>,
     pub(super) load_ns: u64,
     pub(super) prepare_ns: u64,
 }
@@ -45,7 +48,7 @@ pub(super) fn prepare(context: &mut Context<'_>, opened: &Opened<'_>) -> Result<
         PlacementRule::Strict => &strict[..],
         PlacementRule::Any => &[],
     };
-    let model_cached = pages(case, files);
+    let (model_cached, dropped_files) = pages(case, files);
     let (model, load_ns) =
         context.timed(Phase::Load, || model::load(&opened.backend, case, files, placement))?;
 
@@ -70,18 +73,37 @@ pub(super) fn prepare(context: &mut Context<'_>, opened: &Opened<'_>) -> Result<
         Some(_) => Some(reference::calls(&model, &session, &examples.different_batches()?)?),
         None => None,
     };
-    let subject = Subject { model, examples, used, model_cached, load_ns, prepare_ns };
+    let subject =
+        Subject { model, examples, used, model_cached, dropped_files, load_ns, prepare_ns };
     Ok(Prepared { subject, session, calls, compared })
 }
 
-/// Drops the pages of the model's file if the case asks for it. Returns the part of them that are in memory.
-fn pages(case: &CaseSpec, files: &CaseFiles) -> Option<f64> {
-    let file = File::open(&files.model).ok()?;
-    if case.measure.cold_cache {
-        // The part that is left says whether it worked.
-        let _ = platform::drop_pages(&file);
+/// Drops the pages of all files of the model if the case asks for it. Returns the part of all its pages that are in
+/// memory, if the system tells it of every file, and the files whose pages were dropped.
+fn pages(case: &CaseSpec, files: &CaseFiles) -> (Option<f64>, Vec<String>) {
+    let folder = files.model.parent().unwrap_or(Path::new(""));
+    let parts = case.model.parts.iter().map(|part| (part.name.clone(), folder.join(&part.name)));
+    let own = std::iter::once((case.model.name.clone(), files.model.clone()));
+    let mut dropped = Vec::new();
+    let (mut cached, mut all) = (Some(0.0), 0.0);
+    for (name, path) in own.chain(parts) {
+        let Ok(file) = File::open(path) else {
+            cached = None;
+            continue;
+        };
+        // The part that is left says whether all pages went.
+        if case.measure.cold_cache && platform::drop_pages(&file).is_ok() {
+            dropped.push(name);
+        }
+        let bytes = file.metadata().map_or(0.0, |metadata| metadata.len() as f64);
+        // An empty file has no pages.
+        if bytes > 0.0 {
+            let part = platform::cached_part(&file);
+            cached = cached.zip(part).map(|(cached, part)| cached + part * bytes);
+            all += bytes;
+        }
     }
-    platform::cached_part(&file)
+    (cached.filter(|_| all > 0.0).map(|cached| cached / all), dropped)
 }
 
 /// Makes a session and a target for a model that has been measured in others.

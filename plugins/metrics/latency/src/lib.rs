@@ -14,7 +14,8 @@ it would reach below zero, since latencies are not negative: see `plugin-guest`.
 With several processes, a value is the mean of theirs, and its interval is one over processes (Student's
 *t*, and the hierarchical bootstrap from 30 on), so it includes the variance between processes. It is the
 interval of the mean; the attributes `prediction-low` and `prediction-high` say where another process will lie.
-A percentile needs enough queries in each of them.
+A percentile needs enough queries in each of them. Minimum and maximum are those of all queries; `process-values` has
+those of each process.
 
 The meaning of a query depends on the scenario, and every value states it in its `query` attribute. In
 `single-stream` it is one batch. In `offline` it is the whole set of samples, so its latency is the time until the
@@ -109,20 +110,40 @@ const STUDENT: &str = "Student's t over processes";
 /// Statistic of one process.
 type Statistic = Box<dyn Fn(&[u64]) -> f64>;
 
-/// Returns the same value over processes, if there are several and the value is not an extreme.
+/// Returns the same value over processes, if there are several. An extreme stays the extreme of all queries, with that of
+/// each process beside it.
 fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f64) -> Measurement {
     let name = measurement.metric.trim_start_matches("latency.").to_owned();
     let quantile = PERCENTILES.into_iter().find(|quantile| quantile.to_string() == name);
+    if processes.len() < 2 || processes.iter().any(|process| process.is_empty()) {
+        return measurement;
+    }
     let statistic: Statistic = match (&*name, quantile) {
         ("mean", _) => Box::new(|values| moments(values).map_or(0.0, |found| found.mean)),
         (_, Some(quantile)) => Box::new(move |values| {
             order_statistics(values, &[quantile.rank(values.len())])[0] as f64
         }),
+        ("minimum" | "maximum", _) => {
+            let extreme = |process: &&[u64]| {
+                let values = process.iter().copied();
+                if name == "minimum" { values.min() } else { values.max() }
+            };
+            let of_each: Vec<f64> =
+                processes.iter().filter_map(extreme).map(|value| value as f64).collect();
+            return measurement
+                .with_process_values(&of_each, confidence)
+                .with_attribute("definition", "of all queries of all processes");
+        }
+        // The spreads, of which a process with one query has none.
+        _ if processes.iter().any(|process| process.len() < 2) => return measurement,
+        ("standard-deviation", _) => {
+            Box::new(|values| moments(values).and_then(|found| found.deviation).unwrap_or_default())
+        }
+        ("median-absolute-deviation", _) => {
+            Box::new(|values| median_absolute_deviation(values).unwrap_or_default())
+        }
         _ => return measurement,
     };
-    if processes.len() < 2 || processes.iter().any(|process| process.is_empty()) {
-        return measurement;
-    }
     if let Some(quantile) = quantile {
         for (number, process) in processes.iter().enumerate() {
             let (needs, has) = (quantile.minimum_count(confidence), process.len());
@@ -141,6 +162,9 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
             "definition",
             match quantile {
                 Some(_) => "nearest rank in each process, mean over processes",
+                None if name == "median-absolute-deviation" => {
+                    "median of the distances from the median, unscaled, in each process; mean over processes"
+                }
                 None => "mean over processes",
             },
         );
@@ -405,6 +429,31 @@ mod tests {
         let reason = value(&found, "latency.p99.9").expect_err("too few");
         assert_eq!(reason, "process 1: needs 3688 queries, has 500");
         assert_eq!(value(&found, "latency.minimum"), Ok(20_001.0));
+        // At 95 %, three processes are few.
+        assert_eq!(p50.attributes["few-processes"], "needs 5 processes, has 3");
+    }
+
+    #[test]
+    fn every_value_has_one_of_each_process() {
+        let slower = shuffled(500).into_iter().map(|it| 2 * it);
+        let latencies = shuffled(500).into_iter().chain(slower);
+        let numbers = (0..2).flat_map(|process| [process; 500]).collect();
+        let found = of_processes(latencies.collect(), numbers);
+        for (metric, values, stated) in [
+            ("latency.minimum", "1 2", 1.0),
+            ("latency.maximum", "500 1000", 1000.0),
+            ("latency.median-absolute-deviation", "125 250", 187.5),
+        ] {
+            assert_eq!(found[metric].attributes["process-values"], values, "{metric}");
+            assert_eq!(value(&found, metric), Ok(stated), "{metric}");
+        }
+        // √(n (n + 1) / 12) for 1 to n, and twice that: the spread within a process, not between them.
+        let deviation = (500.0 * 501.0 / 12.0_f64).sqrt();
+        let spread = value(&found, "latency.standard-deviation").expect("a value");
+        assert!((spread - 1.5 * deviation).abs() < 1e-9, "{spread}");
+        assert!(found["latency.maximum"].interval.is_none());
+        let single = of_processes(vec![5, 6], vec![0, 1]);
+        assert!(!single["latency.standard-deviation"].attributes.contains_key("process-values"));
     }
 
     #[test]

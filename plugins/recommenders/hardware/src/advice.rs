@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_guest::{Error, Recommendation};
 use report_common::{
-    Axis, AxisRole, Case, Configuration, Labels, Outcome, Run, Scenario, Warning, WarningKind,
-    configurations, humanise_metric,
+    Axis, AxisRole, Case, Configuration, Labels, Order, Outcome, Run, Scenario, Warning,
+    WarningKind, configurations, humanise_metric,
 };
 
 use crate::judge::{CLEARLY, Candidate, Reading, Verdict, differ, differ_at, front, rated_in};
@@ -423,6 +423,18 @@ impl<'a, 'o> Group<'a, 'o> {
         });
         if limited.chain(compared).flatten().any(Reading::is_of_one_process) {
             return Some("no figures of several processes".to_owned());
+        }
+        // A drift of the machine looks like a difference between cases that were measured one after the other.
+        let took_turns = |candidate: &&&Candidate<'_>| {
+            let mut specs = candidate.configuration.cases.iter().filter_map(|case| case.spec());
+            specs.all(|spec| spec.measure.order == Order::Interleaved)
+        };
+        if !rivals.is_empty()
+            && !winners.iter().chain(rivals.iter().copied()).all(|one| took_turns(&one))
+        {
+            return Some(
+                "measured one after the other, not with `order = \"interleaved\"`".to_owned(),
+            );
         }
         let mut as_good: Vec<String> = Vec::new();
         for objective in objectives {

@@ -51,6 +51,8 @@ An interval within one process says nothing of the next, which can differ by mor
 - every other configuration that may meet the limits is worse, by Welch's test on the processes' values (see
   `host-statistics`). The best of many is also the luckiest. So the level of 5 % is divided by the number of
   comparisons, and of equal configurations one is certain to win in at most 5 % of all runs;
+- the processes of all compared cases took turns (`order = "interleaved"`). Cases that are measured one after the other
+  differ by how the machine drifted meanwhile as well, which no test over their processes can see;
 - no compared case has a warning that casts doubt on the compared figure, such as a drift, a throttled processor or two
   modes;
 - the limits are surely met. With several processes, a limit is held against the interval in which another process will

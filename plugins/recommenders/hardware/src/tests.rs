@@ -3,9 +3,9 @@
 use host_statistics::{Random, normal_quantile};
 use plugin_guest::{Cell, Recommendation, Recommender};
 use proptest::prelude::*;
-use report_common::Scenario;
 use report_common::host_record::{Breach, Doubt, Phase, Precision, Verdict};
 use report_common::made_up::{self, COMPARISON, QUICKSTART, SINGLE, Shape, Tables};
+use report_common::{Order, Scenario};
 
 use crate::{Hardware, LimitOption, Options, Quantity};
 
@@ -746,6 +746,17 @@ fn of_equal_backends_a_winner_is_seldom_certain() {
         // 5 % of 500, and three standard deviations.
         assert!(certain <= 25 + 15, "{count}: {certain} of {ROUNDS}");
     }
+    // Nor is one that was measured before the other, while the machine drifted: it wins each time.
+    let mut tables = backends(2);
+    let drifted = |seed: &u64| {
+        assert!(is_certain(&mut tables, &[1.0, 1.2], *seed), "in turns, it is no drift");
+        made_up::measure_in(&mut tables, 0, 3, Order::Planned);
+        let options = Options { considered: Vec::new(), ..Options::default() };
+        advice(&tables, options)
+            .iter()
+            .any(|it| it.attributes.get("certain").is_some_and(|it| it == "yes"))
+    };
+    assert_eq!((0..20).filter(drifted).count(), 0);
     // A real difference is found.
     let mut tables = backends(2);
     let found = (0..ROUNDS / 10).filter(|seed| is_certain(&mut tables, &[1.0, 2.0], *seed)).count();

@@ -21,7 +21,7 @@ mod words;
 pub use configuration::{Configuration, configurations};
 pub use host_record;
 pub use host_record::{
-    Axis, AxisRole, CaseKey, Coordinate, Direction, Doubt, Gap, Group, MetricValue, Outcome,
+    Axis, AxisRole, CaseKey, Coordinate, Direction, Doubt, Gap, Group, MetricValue, Order, Outcome,
     QUANTITIES, Quantity, Scenario, Warning, WarningKind,
 };
 pub use inputs::{INPUT_HEADINGS, inputs};

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use host_record::{
     AxesChoice, AxesUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape,
     DeviceInfo, Disturbance, Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputOrigin,
-    InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Outcome,
-    OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
+    InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Order,
+    Outcome, OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
     RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd,
     StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
@@ -777,6 +777,7 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
             scale: Some(0.61),
             cosine: Some(0.999_987),
             correlation: Some(0.999_981),
+            row_error: Some(0.0061),
             top1: Some(0.975),
             same_class: None,
         }],
@@ -846,7 +847,7 @@ pub fn set_value(
 }
 
 /// Sets a metric's value of each process of a case, given by its place in the plan; the value is their mean, with both of
-/// its intervals.
+/// its intervals. The processes of all such cases took turns.
 pub fn set_processes(tables: &mut Tables, case_index: u64, metric: &str, values: &[f64]) {
     let each: Vec<&[f64]> = values.chunks(1).collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -866,6 +867,17 @@ pub fn set_processes(tables: &mut Tables, case_index: u64, metric: &str, values:
             row[9] = text(&attributes.to_string());
         }
     }
+    let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+    measure_in(tables, case_index, count, Order::Interleaved);
+}
+
+/// Sets the number of processes of a case, given by its place in the plan, and their order.
+pub fn measure_in(tables: &mut Tables, case_index: u64, processes: u32, order: Order) {
+    change_case(tables, case_index, |record| {
+        if let Some(spec) = &mut record.spec {
+            (spec.measure.processes, spec.measure.order) = (processes, order);
+        }
+    });
 }
 
 /// Returns the id of a made-up case, given by its place in the plan.

@@ -114,7 +114,10 @@ impl Case {
             method.insert("clock".to_owned(), format!("{}, step {step}", clock.source));
         }
         if let Some(search) = &report.search {
-            method.insert("search".to_owned(), crate::words::search(search));
+            method.insert(
+                "search".to_owned(),
+                crate::words::search(search, self.record.confidence()),
+            );
         }
         for (name, value) in crate::words::conditions(&report.conditions) {
             method.insert(name.to_owned(), value);
@@ -237,14 +240,25 @@ impl Run {
         results.map(|result| result.metric.as_str()).filter(|name| seen.insert(*name)).collect()
     }
 
-    /// Returns the confidence of all intervals, as `95 %`; `None` if they differ or none is stated.
+    /// Returns the confidence of all intervals, as `95 %`; `None` if they differ, one does not state its confidence, or
+    /// there is no interval.
     #[must_use]
     pub fn confidence(&self) -> Option<String> {
         let results = self.cases.iter().flat_map(|case| &case.results);
-        let mut levels = results.filter_map(|result| result.attributes.get("confidence"));
-        let first = levels.next()?;
+        let mut levels = results
+            .filter(|result| result.interval.is_some())
+            .map(|result| result.attributes.get("confidence"));
+        let first = levels.next()??;
         let level: f64 = first.parse().ok()?;
-        levels.all(|level| level == first).then(|| format!("{} %", percent(level)))
+        levels.all(|level| level == Some(first)).then(|| host_record::words::level(level))
+    }
+
+    /// Returns how many processes an interval over processes needs at its confidence, and how many there are, if a value
+    /// has too few: `needs 5 processes, has 2`.
+    #[must_use]
+    pub fn few_processes(&self) -> Option<&str> {
+        let mut results = self.cases.iter().flat_map(|case| &case.results);
+        results.find_map(|result| result.attributes.get("few-processes")).map(String::as_str)
     }
 
     /// Returns the common facts of the finished cases' methods, and the names of the facts that differ.

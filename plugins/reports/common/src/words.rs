@@ -1,5 +1,6 @@
 //! Text for the nouns of a record.
 
+use host_record::words::level;
 use host_record::{
     Conditions, DeviceStates, HeldLatency, HeldRate, OutputParity, Placement, Quantity, RateCurve,
     RateSearch, Scheduling, Source, Verdict,
@@ -24,32 +25,43 @@ pub fn quantity(quantity: &Quantity, value: f64) -> String {
     }
 }
 
-/// Returns the result of a search: `found: 412/s accepted, 430/s rejected; 9 probes`.
-pub(crate) fn search(search: &RateSearch) -> String {
+/// Returns the result of a search: `found: 412/s accepted, 430/s rejected; 9 probes`. If several processes searched,
+/// their mean comes first, with its interval at this confidence, because it is the rate that tables show.
+pub(crate) fn search(search: &RateSearch, confidence: f64) -> String {
     let accepted = search.accepted.map(|rate| format!("{} accepted", humanise(rate.get(), "1/s")));
     let rejected = search.rejected.map(|rate| format!("{} rejected", humanise(rate.get(), "1/s")));
     let rates: Vec<_> = accepted.into_iter().chain(rejected).collect();
     let end = search.end.name().replace('-', " ");
     let mut written = format!("{end}: {}; {} probes", rates.join(", "), search.probes.len());
     if search.rates.len() > 1 {
-        let rates: Vec<_> = search.rates.iter().map(|rate| humanise(rate.get(), "1/s")).collect();
-        written.push_str(&format!("; the processes found {}", rates.join(", ")));
-        let each: Vec<[f64; 1]> = search.rates.iter().map(|rate| [rate.get()]).collect();
-        let each: Vec<&[f64]> = each.iter().map(|rate| &rate[..]).collect();
-        if let Ok(Interval { value, low, high }) = student_interval(&each, |rate| rate[0], 0.95) {
-            let [value, low, high] = [value, low, high].map(|rate| humanise(rate, "1/s"));
-            written.push_str(&format!(", in the mean {value} (95 %: {low} to {high})"));
-        }
+        let found: Vec<f64> = search.rates.iter().map(|rate| rate.get()).collect();
+        let shown = |rate: f64| humanise(rate, "1/s");
+        let mean = shown(found.iter().sum::<f64>() / found.len() as f64);
+        let each: Vec<&[f64]> = found.chunks(1).collect();
+        let interval = student_interval(&each, |rate| rate[0], confidence);
+        let interval = interval.map_or_else(
+            |_| String::new(),
+            |Interval { low, high, .. }| {
+                let level = level(confidence);
+                format!(" ({level} interval of the mean: {} to {})", shown(low), shown(high))
+            },
+        );
+        let rates: Vec<_> = found.iter().copied().map(shown).collect();
+        written = format!(
+            "mean of the rates that {} processes found: {mean}{interval}; each found {}; the first process: {written}",
+            found.len(),
+            rates.join(", ")
+        );
     }
     if let Some(HeldRate { measurements, bound_ns, confidence, of, .. }) = &search.held {
         let bound = humanise(*bound_ns as f64, "ns");
-        let percent = 100.0 * confidence;
+        let level = level(*confidence);
         let of = match of {
             HeldLatency::Mean => "the latency",
             HeldLatency::Next => "that of the next one",
         };
         written.push_str(&format!(
-            "; by {measurements} measurements {of} stays below {bound} with {percent:.0} %"
+            "; by {measurements} measurements {of} stays below {bound} with {level}"
         ));
     }
     if let Some(RateCurve { border, bound_by, shape, .. }) = &search.curve {
@@ -221,6 +233,7 @@ mod tests {
             scale: None,
             cosine: figures[2],
             correlation: figures[3],
+            row_error: None,
             top1: figures[4],
             same_class: None,
         };

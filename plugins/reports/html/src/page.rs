@@ -247,6 +247,9 @@ fn results(run: &Run) -> Option<Markup> {
             @if predicted(run) {
                 " Of several processes, it is that of their mean; where another process will lie, is among all values below."
             }
+            @if let Some(few) = run.few_processes() {
+                " At this confidence, an interval over processes " (few) ": with fewer, it rests on the assumption that processes are normally distributed."
+            }
         }
         div.scroll tabindex="0" role="group" aria-label="Table of results" {
             table.wide {

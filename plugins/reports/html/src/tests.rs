@@ -91,11 +91,21 @@ fn what_a_case_was_measured_under_is_shown() {
     assert!(page.contains("<td class=\"number\">3.40 GHz</td><td class=\"number\">3.40 GHz</td>"));
     assert!(!page.contains("thermal throttles"), "no machine has told");
     assert!(page.contains("<dt>processors</dt><dd>0-15, not pinned</dd>"));
-    let search = "<td>found: 400/s accepted, 410/s rejected; 2 probes; the processes found 400/s, 395/s, in the mean \
-                  398/s (95 %: 366/s to 429/s); by 6 measurements the latency stays below 4.80 ms with 95 %; bound by \
+    let search = "<td>mean of the rates that 2 processes found: 398/s (95 % interval of the mean: 366/s to 429/s); each \
+                  found 400/s, 395/s; the first process: found: 400/s accepted, 410/s rejected; 2 probes; by 6 measurements the latency stays below 4.80 ms with 95 %; bound by \
                   the latency; the limit is reached at 410/s; a slope</td>";
     assert!(page.contains(search), "{page}");
     assert!(page.contains("<td>5.30 µs</td>"), "the generator's lateness");
+}
+
+#[test]
+fn few_processes_are_named() {
+    let mut tables = advised(&QUICKSTART);
+    assert!(!rendered(&tables).contains("an interval over processes needs"));
+    let table = tables.get_mut("results").expect("a view");
+    let attributes = r#"{"process-values":"1 2","few-processes":"needs 5 processes, has 2"}"#;
+    table.rows[0][9] = Cell::Text(attributes.into());
+    assert!(rendered(&tables).contains("an interval over processes needs 5 processes, has 2"));
 }
 
 #[test]

@@ -657,7 +657,7 @@ mod tests {
         assert_eq!((value("asked-rate"), value("achieved-rate")), (&397.5.into(), &399.25.into()));
         assert_eq!(*value("lateness-p99"), 5300.0);
         insta::assert_snapshot!(shown.join("\n"), @r#"
-        rate: 395.0
+        rate: 397.5
         search: {"accepted":400.0,"curve":{"border":410.0,"bound-by":"latency","half":395.0,"shape":"slope"},"end":"found","held":{"bound-ns":4800000,"confidence":0.95,"latency-ns":4500000,"measurements":6,"of":"mean"},"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"rejected":410.0}
         "#);
     }
