@@ -71,6 +71,9 @@ pub(crate) fn lint() -> Result<(), Failed> {
     say("lint: formatting");
     cargo().args(["fmt", "--all", "--check"]).run()?;
     cargo().args(["fmt", "--all", "--check", "--manifest-path"]).arg(&guests).run()?;
+    // It is linted where it is built, which needs PyTorch.
+    let engine = root().join("plugins/engines/torch/Cargo.toml");
+    cargo().args(["fmt", "--check", "--manifest-path"]).arg(&engine).run()?;
     say("lint: clippy");
     let strict = ["--", "--deny", "warnings"];
     cargo().args(["clippy", "--workspace", "--all-targets"]).args(strict).run()?;
@@ -98,7 +101,7 @@ fn deny() -> Result<(), Failed> {
     say("lint: licences, duplicates and sources of dependencies");
     let program = deny_program()?;
     let configuration = root().join("deny.toml");
-    for manifest in ["Cargo.toml", "plugins/Cargo.toml"] {
+    for manifest in ["Cargo.toml", "plugins/Cargo.toml", "plugins/engines/torch/Cargo.toml"] {
         let check = |what: &[&str]| {
             command(&program)
                 .args(["--all-features", "--log-level", "error", "--manifest-path"])

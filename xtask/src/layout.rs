@@ -13,7 +13,7 @@ use crate::shell::{At, Failed, cargo, command, root, say};
 
 /// The native plugins that come with the tool: package, plugin id and cargo's name of the library.
 const BACKENDS: &[&str] =
-    &["cpu", "cuda", "fault", "mps", "null", "openvino", "qnn", "rocm", "webgpu"];
+    &["cpu", "cuda", "fault", "mps", "null", "openvino", "qnn", "rocm", "torch", "webgpu"];
 
 /// The kinds of guests, by the folder below `plugins/` and the prefix of the package's name.
 const GUESTS: &[(&str, &[&str])] = &[

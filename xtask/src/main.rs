@@ -14,6 +14,7 @@ mod macos;
 mod runtimes;
 mod setup;
 mod shell;
+mod torch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +30,10 @@ Usage: cargo xtask TASK [ARGUMENTS]
 Tasks:
   setup               Install what the build needs: the wasm32-wasip2 target and libduckdb
   build [--release]   Build host, worker and plugins, and put them into one folder
+  build torch [--release] [--pytorch FOLDER]
+                      Build the engine of the backend `torch` into that folder. Needs a C++ compiler, several
+                      minutes, and PyTorch 2.11.0: FOLDER of a Python package `torch`, or else its wheel (531 MB),
+                      which pip fetches once
   run MANIFEST …      Build, then `host run MANIFEST …`
   test [FILTER …]     The whole test suite, or the tests whose names match
   test --runtimes     The whole test suite, including large runtimes and tests that take minutes
@@ -79,7 +84,8 @@ fn build(arguments: &[String]) -> Result<(), Failed> {
     let profile = match arguments {
         [] => Profile::Debug,
         [flag] if flag == "--release" => Profile::Release,
-        _ => return Err(Failed::new("usage: cargo xtask build [--release]")),
+        [what, rest @ ..] if what == "torch" => return torch::build(rest),
+        _ => return Err(Failed::new("usage: cargo xtask build [--release | torch …]")),
     };
     setup::setup()?;
     layout::build(profile).map(drop)

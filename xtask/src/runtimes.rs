@@ -38,6 +38,8 @@ enum Needs {
     Request(&'static str),
     /// A software Vulkan device, and a client for it.
     VulkanOnRequest(&'static str),
+    /// A request by the user for this reason, and the engine for libtorch.
+    TorchOnRequest(&'static str),
     /// Something that is not available here.
     Elsewhere(&'static str),
 }
@@ -72,6 +74,12 @@ const SUITES: &[Suite] = &[
     suite("backends/qnn", "back_end", "qnn", Needs::Request("its runtime is 120 MB")),
     suite("backends/qnn", "quantised", "qnn", Needs::Request("its runtime is 120 MB")),
     suite("backends/cuda", "conformance", "cuda", Needs::Elsewhere("it needs an NVIDIA GPU")),
+    suite(
+        "backends/torch",
+        "conformance",
+        "torch",
+        Needs::TorchOnRequest("its runtime is in a package of 531 MB"),
+    ),
 ];
 
 /// Ignored tests that other tests run in separate processes.
@@ -99,12 +107,18 @@ impl Suite {
     }
 
     /// Returns why it is not run.
-    fn left_out(&self, all: bool, vulkan: bool) -> Option<String> {
+    fn left_out(&self, all: bool, vulkan: bool, torch: bool) -> Option<String> {
         const NO_VULKAN: &str = "there is no software Vulkan device: install chromium";
+        const NO_TORCH: &str = "there is no engine for libtorch: `cargo xtask build torch`";
         match self.needs {
             Needs::Elsewhere(reason) => Some(reason.into()),
             Needs::Vulkan | Needs::VulkanOnRequest(_) if !vulkan => Some(NO_VULKAN.into()),
-            Needs::Request(reason) | Needs::VulkanOnRequest(reason) if !all => {
+            Needs::TorchOnRequest(_) if !torch => Some(NO_TORCH.into()),
+            Needs::Request(reason)
+            | Needs::VulkanOnRequest(reason)
+            | Needs::TorchOnRequest(reason)
+                if !all =>
+            {
                 Some(format!("{reason}; `cargo xtask test --runtimes` runs it"))
             }
             Needs::NoRocm if ["/dev/kfd", "/opt/rocm"].iter().any(|it| Path::new(it).exists()) => {
@@ -126,11 +140,12 @@ pub(crate) fn test(built: &Path, all: bool) -> Result<(), Failed> {
     check_table(&programs)?;
     let data = layout::target_folder()?.join("runtimes-of-tests");
     let vulkan = vulkan();
+    let torch = built.join("plugins/torch/libengine_torch.so").is_file();
     let mut runtimes = Runtimes { built, data: &data, tried: BTreeMap::new() };
     let mut left_out = BTreeMap::<String, Vec<String>>::new();
     let mut failed = Vec::new();
     for suite in SUITES {
-        let reason = suite.left_out(all, vulkan);
+        let reason = suite.left_out(all, vulkan, torch);
         let reason = match reason {
             Some(reason) => reason,
             None => match runtimes.get(suite.runtime) {
@@ -140,7 +155,8 @@ pub(crate) fn test(built: &Path, all: bool) -> Result<(), Failed> {
                     let program = command(program)
                         .arg("--ignored")
                         .folder(&root().join("plugins").join(suite.package))
-                        .env("TARE_RUNTIME", folder);
+                        .env("TARE_RUNTIME", folder)
+                        .env("TARE_BUILT", built);
                     if let Err(error) = with_vulkan(program).run() {
                         say(&format!("error: {error}"));
                         failed.push(suite.name());
@@ -371,11 +387,15 @@ mod tests {
             let it = |suite: &&Suite| suite.package == package && suite.test == "conformance";
             SUITES.iter().find(it).expect("a row")
         };
-        assert_eq!(conformance("backends/cpu").left_out(false, false), None);
+        assert_eq!(conformance("backends/cpu").left_out(false, false, false), None);
+        let torch = conformance("backends/torch");
+        assert!(torch.left_out(true, true, false).is_some_and(|it| it.contains("build torch")));
+        assert!(torch.left_out(false, true, true).is_some_and(|it| it.contains("--runtimes")));
+        assert_eq!(torch.left_out(true, true, true), None);
         let webgpu = conformance("backends/webgpu");
-        assert!(webgpu.left_out(true, false).is_some_and(|it| it.contains("Vulkan")));
-        assert!(webgpu.left_out(false, true).is_some_and(|it| it.contains("--runtimes")));
-        assert_eq!(webgpu.left_out(true, true), None);
-        assert!(conformance("backends/cuda").left_out(true, true).is_some());
+        assert!(webgpu.left_out(true, false, false).is_some_and(|it| it.contains("Vulkan")));
+        assert!(webgpu.left_out(false, true, false).is_some_and(|it| it.contains("--runtimes")));
+        assert_eq!(webgpu.left_out(true, true, true), None);
+        assert!(conformance("backends/cuda").left_out(true, true, true).is_some());
     }
 }

@@ -87,6 +87,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("backend-qnn", &["engine-onnxruntime", "plugin-api"]),
     ("backend-webgpu", &["engine-onnxruntime", "plugin-api"]),
     ("backend-openvino", &["onnx-file", "plugin-api"]),
+    // Its engine, `engine-torch`, is not in the workspace: linking it needs PyTorch.
+    ("backend-torch", &["plugin-api"]),
     ("backend-null", &["plugin-api"]),
     ("backend-fault", &["plugin-api"]),
     ("end-to-end", &[]),

@@ -1,0 +1,132 @@
+/*!
+The operators of ONNX's standard, built from those of libtorch.
+
+[`operation`] reads a node's attributes once, and returns the function that computes it. Versions 13 to 26 of the
+standard are read; a version that changed nothing but the element types of an operator needs no code here.
+*/
+
+mod elements;
+mod layers;
+mod reductions;
+mod shapes;
+
+use tch::{Kind, Scalar, TchError, Tensor};
+
+use crate::error::{Wrong, wrong};
+use crate::onnx::Node;
+
+/// Versions of the standard's operators that are read.
+pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 13..=26;
+
+/// Outputs of a node.
+pub(crate) type Outputs = Result<Vec<Tensor>, Wrong>;
+
+/// Computes a node.
+pub(crate) type Operation = Box<dyn Fn(&Call<'_>) -> Outputs>;
+
+/// Inputs of a node.
+pub(crate) struct Call<'a> {
+    /// In order; `None` for one that is left out.
+    pub(crate) inputs: &'a [Option<&'a Tensor>],
+    /// Whether normalisations use the statistics of the batch, and follow them.
+    pub(crate) training: bool,
+}
+
+impl<'a> Call<'a> {
+    /// Returns an input that must be there.
+    fn at(&self, index: usize) -> Result<&'a Tensor, Wrong> {
+        self.maybe(index).ok_or_else(|| wrong!("input {index} is missing"))
+    }
+
+    /// Returns an input that may be left out.
+    fn maybe(&self, index: usize) -> Option<&'a Tensor> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// Returns all inputs.
+    fn all(&self) -> Result<Vec<&'a Tensor>, Wrong> {
+        (0..self.inputs.len()).map(|index| self.at(index)).collect()
+    }
+
+    /// Returns whole numbers from an input in the host's memory.
+    fn integers(&self, index: usize) -> Result<Option<Vec<i64>>, Wrong> {
+        self.maybe(index).map(integers).transpose()
+    }
+}
+
+/// Returns the elements of a tensor of whole numbers.
+pub(crate) fn integers(tensor: &Tensor) -> Result<Vec<i64>, Wrong> {
+    let tensor = tensor.f_to_kind(Kind::Int64)?.f_reshape([-1])?.f_to(tch::Device::Cpu)?;
+    let mut values = vec![0_i64; tensor.numel()];
+    tensor.f_contiguous()?.f_copy_data(&mut values, tensor.numel())?;
+    Ok(values)
+}
+
+/// Returns the only element of a tensor, in its own kind of numbers.
+fn scalar(tensor: &Tensor) -> Result<Scalar, Wrong> {
+    let flat = tensor.f_reshape([-1])?;
+    Ok(match is_float(tensor.kind()) {
+        true => flat.f_double_value(&[0])?.into(),
+        false => flat.f_int64_value(&[0])?.into(),
+    })
+}
+
+fn is_float(kind: Kind) -> bool {
+    matches!(kind, Kind::Float | Kind::Double | Kind::Half | Kind::BFloat16)
+}
+
+/// Returns an axis counted from the front.
+fn axis_of(axis: i64, rank: usize) -> Result<i64, Wrong> {
+    let rank = rank as i64;
+    let counted = if axis < 0 { axis + rank } else { axis };
+    match (0..rank.max(1)).contains(&counted) {
+        true => Ok(counted),
+        false => Err(wrong!("there is no axis {axis} of {rank}")),
+    }
+}
+
+fn one(tensor: Result<Tensor, TchError>) -> Outputs {
+    Ok(vec![tensor?])
+}
+
+fn unary(function: impl Fn(&Tensor) -> Result<Tensor, TchError> + 'static) -> Operation {
+    Box::new(move |call| one(function(call.at(0)?)))
+}
+
+fn binary(function: fn(&Tensor, &Tensor) -> Result<Tensor, TchError>) -> Operation {
+    Box::new(move |call| one(function(call.at(0)?, call.at(1)?)))
+}
+
+/// Positions of inputs whose values decide shapes. They stay in the host's memory.
+pub(crate) fn host_inputs(operator: &str) -> &'static [usize] {
+    match operator {
+        "Reshape" | "Expand" | "Tile" | "Split" | "Squeeze" | "Unsqueeze" | "OneHot" | "TopK"
+        | "Trilu" | "CumSum" => &[1],
+        "ConstantOfShape" => &[0],
+        "Range" => &[0, 1, 2],
+        "Slice" => &[1, 2, 3, 4],
+        "Pad" => &[1, 2, 3],
+        _ if operator.starts_with("Reduce") => &[1],
+        _ => &[],
+    }
+}
+
+/// Returns the function of a node; `None` for an operator, or a use of it, that is not imported.
+///
+/// # Errors
+///
+/// If the node's attributes contradict each other.
+pub(crate) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
+    for family in [elements::operation, layers::operation, reductions::operation, shapes::operation]
+    {
+        if let Some(operation) = family(node)? {
+            return Ok(Some(operation));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether a node uses an output.
+fn uses(node: &Node, output: usize) -> bool {
+    node.outputs.get(output).is_some_and(|name| !name.is_empty())
+}
