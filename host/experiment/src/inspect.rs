@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError, Element};
 use host_model::Sizes;
-use host_onnx::{Axis, Cost, Facts, Model, NoCost, Value};
-use host_record::{AxesChoice, AxesUse, AxisPlace, Port, PortAxis, Signature};
+use host_onnx::{Axis, Facts, Model, Value};
+use host_record::{AxesChoice, AxesUse, AxisPlace, ModelCost, Port, PortAxis, Signature};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ pub struct Inspection {
     /// The batch of a manifest: 1, or the size that the model has.
     pub batch: u64,
     /// The cost of a pass over this batch, at the sizes of the `[[model]]`.
-    pub cost: Result<Cost, NoCost>,
+    pub cost: ModelCost,
 }
 
 /// The part that an axis of an input plays.
@@ -105,12 +105,11 @@ pub struct EngineAnswer {
 /// If there is no such model, or a file is not an ONNX model.
 pub fn inspect(word: &Path) -> Result<Inspection> {
     let architecture = word.to_str().map(str::parse::<Architecture>);
-    let (mut length, mut parameters) = (LENGTH, None);
+    let mut length = LENGTH;
     let (source, file, bytes) = match architecture {
         Some(Ok(architecture)) => {
             let model = architecture.model(Element::Fp32, 0);
             length = length.min(model.longest_sequence().unwrap_or(LENGTH));
-            parameters = Some(model.parameters());
             let file = Model::of_bytes(model.file()).expect("a model is written as ONNX");
             (Source::Architecture(architecture.to_string()), file, model.bytes())
         }
@@ -141,7 +140,7 @@ pub fn inspect(word: &Path) -> Result<Inspection> {
         Some((input.name.clone(), sizes.collect()))
     });
     let cost = file.cost(&shapes.collect());
-    let parameters = parameters.unwrap_or_else(|| facts.parameters());
+    let parameters = facts.parameters();
     Ok(Inspection { model, bytes, parameters, facts, axes, block, batch, cost })
 }
 
@@ -400,8 +399,8 @@ mod tests {
         assert_eq!(inspection.facts.tables["input_ids"], 32000);
         assert_eq!(inspection.parameters, 1_100_048_384);
         assert!(inspection.bytes > 4_400_000_000, "{}", inspection.bytes);
-        let cost = inspection.cost.expect("its shapes are known");
-        assert!(cost.operations > 2 * 128 * 1_000_000_000, "{cost:?}");
+        let flops = inspection.cost.flops.expect("its shapes are known");
+        assert!(flops > 2 * 128 * 1_000_000_000, "{flops}");
         assert_eq!(inspection.block, "[[model]]\nid = \"llama_1b\"\narchitecture = \"llama_1b\"\n");
         assert_eq!(inspection.facts.metadata["tare.architecture"], "llama_1b");
     }

@@ -15,11 +15,11 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use host_record::{ModelCost, Weights};
 use prost::Message;
 use prost::bytes::Buf;
 use serde::Serialize;
 
-pub use crate::cost::{Cost, NoCost};
 use crate::element::element;
 use crate::skipping::SkippingFile;
 
@@ -92,18 +92,6 @@ pub enum Axis {
     Open(String),
 }
 
-/// Weights of one element type.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Weights {
-    /// Tensors.
-    pub tensors: u64,
-    /// Their elements.
-    pub elements: u64,
-    /// The bytes that these take.
-    pub bytes: u64,
-}
-
 /// A file of weights beside the model's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -159,12 +147,9 @@ impl Model {
         Some(Self { facts: Facts::of(&model, &graph), graph })
     }
 
-    /// Returns the cost of one pass, for inputs of these shapes, by name.
-    ///
-    /// # Errors
-    ///
-    /// The first operator or input whose shape is not known.
-    pub fn cost(&self, shapes: &BTreeMap<String, Vec<u64>>) -> Result<Cost, NoCost> {
+    /// Returns the cost of one pass, for inputs of these shapes, by name. What cannot be counted is a gap.
+    #[must_use]
+    pub fn cost(&self, shapes: &BTreeMap<String, Vec<u64>>) -> ModelCost {
         cost::of(&self.graph, shapes)
     }
 }
@@ -206,9 +191,13 @@ impl Facts {
         }
     }
 
-    /// Returns the number of elements of all floating-point weights.
+    /// Returns the number of parameters: that which an architecture of this tool states, or else the elements of
+    /// all floating-point weights.
     #[must_use]
     pub fn parameters(&self) -> u64 {
+        if let Some(stated) = self.metadata.get("tare.parameters").and_then(|it| it.parse().ok()) {
+            return stated;
+        }
         let floats = ["fp32", "fp16", "bf16", "fp64"].map(|name| self.weights.get(name));
         floats.into_iter().flatten().map(|weights| weights.elements).sum()
     }
@@ -230,11 +219,7 @@ impl Collected {
 
     fn nodes(&mut self, nodes: &[messages::Node]) {
         for node in nodes {
-            let name = match domain(&node.domain).as_str() {
-                DEFAULT => node.operator.clone(),
-                domain => format!("{domain}.{}", node.operator),
-            };
-            *self.operators.entry(name).or_default() += 1;
+            *self.operators.entry(operator(node)).or_default() += 1;
             for attribute in &node.attributes {
                 attribute.tensor.iter().chain(&attribute.tensors).for_each(|it| self.tensor(it));
                 attribute.graph.iter().chain(&attribute.graphs).for_each(|it| self.graph(it));
@@ -270,6 +255,14 @@ const DEFAULT: &str = "ai.onnx";
 
 fn domain(name: &str) -> String {
     if name.is_empty() { DEFAULT } else { name }.to_owned()
+}
+
+/// Returns an operator's name. One of another domain than the standard's has it before a dot.
+fn operator(node: &messages::Node) -> String {
+    match domain(&node.domain).as_str() {
+        DEFAULT => node.operator.clone(),
+        domain => format!("{domain}.{}", node.operator),
+    }
 }
 
 fn value(info: &messages::ValueInfo) -> Value {

@@ -75,10 +75,14 @@ pub(crate) struct Node {
 pub(crate) struct Attribute {
     #[prost(string, tag = "1")]
     pub(crate) name: String,
+    #[prost(float, tag = "2")]
+    pub(crate) real: f32,
     #[prost(int64, tag = "3")]
     pub(crate) integer: i64,
     #[prost(bytes = "vec", tag = "4")]
     pub(crate) text: Vec<u8>,
+    #[prost(float, repeated, tag = "7")]
+    pub(crate) reals: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
     pub(crate) integers: Vec<i64>,
     #[prost(message, optional, tag = "5")]

@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::DeviceInfo;
 use crate::case::CaseSpec;
+use crate::gap::Gap;
 use crate::model::ModelStructure;
 use crate::outcome::{Failure, WorkerReport};
+use crate::peaks::Calibration;
 use crate::phase::Phase;
 use crate::sample::{
     Marks, OutputBlock, OutputValues, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes,
@@ -25,7 +27,7 @@ use crate::sample::{
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 6;
+pub const PROTOCOL_VERSION: u32 = 7;
 
 /// The line on a worker's standard input that asks it to end what is under way. The host says this only to a
 /// worker that is [`Message::Cancellable`], before it ends it by force.
@@ -68,6 +70,13 @@ pub enum Request {
         /// The model.
         model: PathBuf,
     },
+    /// Measure what the processor can do at most, without a plugin, on the processors that a case may use.
+    Calibrate {
+        /// [`PROTOCOL_VERSION`] of the host.
+        protocol_version: u32,
+        /// The case.
+        case: Box<CaseSpec>,
+    },
     /// Measure one case.
     Measure {
         /// [`PROTOCOL_VERSION`] of the host.
@@ -79,6 +88,9 @@ pub enum Request {
         /// File with the reference's outputs, for a case that has a check.
         #[serde(default)]
         reference: Option<PathBuf>,
+        /// Peaks of the processor, if it was calibrated.
+        #[serde(default)]
+        calibration: Option<Result<Calibration, Gap>>,
     },
     /// Run a case once for each of two batches, and keep the outputs.
     Reference {
@@ -99,7 +111,7 @@ impl Request {
     pub fn library(&self) -> Option<&Path> {
         match self {
             Self::Describe { library, .. } => Some(library),
-            Self::Inspect { .. } => None,
+            Self::Inspect { .. } | Self::Calibrate { .. } => None,
             Self::Measure { files, .. } | Self::Reference { files, .. } => Some(&files.library),
         }
     }
@@ -170,6 +182,8 @@ pub enum Message {
     Described(Box<BackendDescription>),
     /// Answer to [`Request::Inspect`].
     Inspected(Box<ModelStructure>),
+    /// Answer to [`Request::Calibrate`].
+    Calibrated(Box<Calibration>),
     /// Samples.
     Samples(SampleBlock),
     /// Outputs.
@@ -192,6 +206,7 @@ enum Control {
     Cancellable,
     Described(Box<BackendDescription>),
     Inspected(Box<ModelStructure>),
+    Calibrated(Box<Calibration>),
     Finished(Box<WorkerReport>),
     Kept,
     Failed(Failure),
@@ -297,6 +312,7 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Cancellable => Control::Cancellable,
         Message::Described(description) => Control::Described(description),
         Message::Inspected(structure) => Control::Inspected(structure),
+        Message::Calibrated(calibration) => Control::Calibrated(calibration),
         Message::Finished(report) => Control::Finished(report),
         Message::Kept => Control::Kept,
         Message::Failed(failure) => Control::Failed(failure),
@@ -319,6 +335,7 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Cancellable => Message::Cancellable,
         Control::Described(description) => Message::Described(description),
         Control::Inspected(structure) => Message::Inspected(structure),
+        Control::Calibrated(calibration) => Message::Calibrated(calibration),
         Control::Finished(report) => Message::Finished(report),
         Control::Kept => Message::Kept,
         Control::Failed(failure) => Message::Failed(failure),

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use host_machine::Machine;
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    Doubt, Failure, ModelStructure, OutputBlock, Phase, StartedProcesses, WorkerReport, words,
+    Calibration, Doubt, Failure, ModelStructure, OutputBlock, Phase, StartedProcesses,
+    WorkerReport, words,
 };
 
 use crate::Interrupt;
@@ -45,6 +46,8 @@ pub(crate) enum Conclusion {
     Described(Box<BackendDescription>),
     /// The worker read the structure of a model.
     Inspected(Box<ModelStructure>),
+    /// The worker measured the peaks of the processor.
+    Calibrated(Box<Calibration>),
     /// The worker finished its case.
     Finished(Box<WorkerReport>),
     /// The worker stored the outputs of a reference.
@@ -61,7 +64,11 @@ impl Conclusion {
         let detail = match self {
             Self::Failed(failure) => return failure,
             Self::Interrupted => "interrupted before an answer came".into(),
-            Self::Described(_) | Self::Inspected(_) | Self::Finished(_) | Self::Kept => {
+            Self::Described(_)
+            | Self::Inspected(_)
+            | Self::Calibrated(_)
+            | Self::Finished(_)
+            | Self::Kept => {
                 format!("expected {expected}, got another answer")
             }
         };
@@ -185,6 +192,7 @@ pub(crate) fn supervise<E>(
             }
             Conclusion::Described(_)
             | Conclusion::Inspected(_)
+            | Conclusion::Calibrated(_)
             | Conclusion::Kept
             | Conclusion::Interrupted => {
                 let plugin = request.library().unwrap_or(Path::new("")).display();
@@ -336,6 +344,7 @@ impl Watch {
             },
             Message::Described(description) => Step::Conclude(Conclusion::Described(description)),
             Message::Inspected(structure) => Step::Conclude(Conclusion::Inspected(structure)),
+            Message::Calibrated(peaks) => Step::Conclude(Conclusion::Calibrated(peaks)),
             Message::Finished(mut report) => {
                 let memory = report.conditions.memory.get_or_insert_default();
                 let (sum, count) = self.average;
@@ -417,6 +426,7 @@ fn kind(message: &Message) -> &'static str {
         Message::Cancellable => "word that it can be asked to end",
         Message::Described(_) => "a description",
         Message::Inspected(_) => "the structure of a model",
+        Message::Calibrated(_) => "peaks of the processor",
         Message::Samples(_) => "samples",
         Message::Outputs(_) => "outputs",
         Message::Finished(_) => "a report",

@@ -15,6 +15,7 @@ either whole or absent, and that the phase is known in which it died.
 
 mod backend;
 mod cancel;
+mod card;
 mod clock;
 mod connection;
 mod contract;
@@ -60,7 +61,7 @@ mod warnings;
 use std::io::{self, BufRead, Read};
 
 use host_record::protocol::{Message, PROTOCOL_VERSION, Request};
-use host_record::{Failure, Phase};
+use host_record::{Failure, NotMeasured, Phase};
 
 use connection::Connection;
 use failure::Stop;
@@ -115,8 +116,18 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             Message::Described(Box::new(described))
         }
         Request::Inspect { model, .. } => Message::Inspected(Box::new(inspect::structure(&model)?)),
-        Request::Measure { case, files, reference, .. } => {
-            let report = measurement::measure(connection, &case, &files, reference.as_deref())?;
+        Request::Calibrate { case, .. } => {
+            let machine = host_machine::Machine::this();
+            pinning::pin(&case, &machine)?;
+            let calibration = host_peaks::calibrate(&machine);
+            let calibration = calibration.map_err(|error| Failure::Gap {
+                gap: Box::new(NotMeasured::CalibrationFailed { reason: error.reason }.into()),
+            })?;
+            Message::Calibrated(Box::new(calibration))
+        }
+        Request::Measure { case, files, reference, calibration, .. } => {
+            let (reference, calibration) = (reference.as_deref(), calibration.as_ref());
+            let report = measurement::measure(connection, &case, &files, reference, calibration)?;
             Message::Finished(Box::new(report))
         }
         Request::Reference { case, files, file, .. } => {
@@ -219,7 +230,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "incompatible version: the host speaks protocol 7, this worker speaks 6; they are \
+            "incompatible version: the host speaks protocol 8, this worker speaks 7; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

@@ -22,6 +22,9 @@ fn known(unit: &str) -> Option<(Family, f64)> {
         "uJ" | "µJ" => (Family::Energy, 1e3),
         "mJ" => (Family::Energy, 1e6),
         "J" => (Family::Energy, 1e9),
+        "FLOP" => (Family::Operations, 1.0),
+        "FLOP/s" => (Family::OperationRate, 1.0),
+        "B/s" => (Family::Bandwidth, 1.0),
         _ => return None,
     })
 }
@@ -69,6 +72,9 @@ enum Family {
     Bytes,
     Rate,
     Energy,
+    Operations,
+    OperationRate,
+    Bandwidth,
 }
 
 impl Family {
@@ -83,6 +89,25 @@ impl Family {
                 (1024.0 * 1024.0 * 1024.0 * 1024.0, "TiB"),
             ],
             Self::Rate => &[(1.0, "/s")],
+            Self::Operations => &[
+                (1.0, "FLOP"),
+                (1e3, "kFLOP"),
+                (1e6, "MFLOP"),
+                (1e9, "GFLOP"),
+                (1e12, "TFLOP"),
+                (1e15, "PFLOP"),
+            ],
+            Self::OperationRate => &[
+                (1.0, "FLOP/s"),
+                (1e3, "kFLOP/s"),
+                (1e6, "MFLOP/s"),
+                (1e9, "GFLOP/s"),
+                (1e12, "TFLOP/s"),
+                (1e15, "PFLOP/s"),
+            ],
+            Self::Bandwidth => {
+                &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")]
+            }
             Self::Energy => &[(1.0, "nJ"), (1e3, "µJ"), (1e6, "mJ"), (1e9, "J")],
         }
     }
