@@ -2,11 +2,14 @@
 //! and accuracies are written as the reports write them.
 
 /// Formats a value of a metric. Accuracies are ratios, and are written in per cent with two digits
-/// after the point, because their differences matter.
+/// after the point, because their differences matter. So are parts of peaks, with one digit.
 #[must_use]
 pub fn metric(name: &str, value: f64, unit: &str) -> String {
     if unit == "1" && name.starts_with("accuracy.") {
         return format!("{:.2} %", value * 100.0);
+    }
+    if unit == "1" && name.ends_with("-utilisation") {
+        return format!("{:.1} %", value * 100.0);
     }
     quantity(value, unit)
 }

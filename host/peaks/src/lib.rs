@@ -180,6 +180,21 @@ mod tests {
     }
 
     #[test]
+    fn the_reference_has_the_table() {
+        let page = include_str!("../../../docs/reference/costs.md");
+        for card in TABLE {
+            let format = |wanted| {
+                let found = card.compute.iter().find(|(format, _)| *format == wanted);
+                found.map_or("—".to_owned(), |(_, tera)| tera.to_string())
+            };
+            let formats = ["fp32", "tf32", "fp16", "bf16", "int8"].map(format).join(" | ");
+            let (names, bandwidth) = (card.names.join(", "), card.gigabytes_per_second);
+            let line = format!("| {names} | {formats} | {bandwidth} | {} |", card.publication);
+            assert!(page.contains(&line), "put this into docs/reference/costs.md:\n{line}");
+        }
+    }
+
+    #[test]
     fn the_table_names_each_device_once_and_lower_formats_are_no_slower() {
         let names: Vec<_> = TABLE.iter().flat_map(|card| card.names).collect();
         let different: std::collections::BTreeSet<_> = names.iter().collect();

@@ -842,7 +842,7 @@ pub const QUANTITIES: &[Quantity] = &[
         metric: Some(("model.size", None)),
     },
     Quantity {
-        id: "parameters",
+        id: "model-parameters",
         unit: "1",
         direction: Neutral,
         heading: "parameters",
@@ -852,7 +852,7 @@ pub const QUANTITIES: &[Quantity] = &[
         metric: Some(("model.parameters", None)),
     },
     Quantity {
-        id: "operators",
+        id: "model-operators",
         unit: "1",
         direction: Neutral,
         heading: "operators",
@@ -862,7 +862,7 @@ pub const QUANTITIES: &[Quantity] = &[
         metric: Some(("model.operators", None)),
     },
     Quantity {
-        id: "operations",
+        id: "model-operations",
         unit: "FLOP",
         direction: Neutral,
         heading: "operations",

@@ -1331,6 +1331,18 @@ mod tests {
                  outside it",
             ),
             (
+                Doubt::AbovePeak {
+                    flops_per_second: 184.3e9,
+                    peak_flops_per_second: 153.6e9,
+                    source: PeakSource::Table {
+                        device: "a card".into(),
+                        publication: "its sheet".into(),
+                    },
+                },
+                "184 GFLOP/s are 120 % of the device's peak, published for a card (its sheet); the peak or the \
+                 count of operations is wrong",
+            ),
+            (
                 Doubt::Impossible { gap: gap() },
                 "an impossible figure from the backend was rejected: the measuring thread panicked",
             ),

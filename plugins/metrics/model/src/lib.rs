@@ -191,7 +191,7 @@ fn card(record: &CaseRecord, passes: &Result<Rate, Gap>) -> Vec<Measurement> {
             .cloned()
             .unwrap_or_else(|| Err(Gap::not_measured(format!("there is no quantity `{name}`"))))
     };
-    let (operations, bytes) = (value("operations"), value("least-traffic"));
+    let (operations, bytes) = (value("model-operations"), value("least-traffic"));
     let plain = |value| Rate { value, interval: None };
     let intensity = match (&operations, &bytes) {
         (Ok(operations), Ok(bytes)) if *bytes > 0.0 => Ok(plain(operations / bytes)),

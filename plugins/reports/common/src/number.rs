@@ -183,11 +183,14 @@ pub fn humanise(value: f64, unit: &str) -> String {
 }
 
 /// Returns a value of a metric with its unit. Accuracies are ratios, and are written as percentages
-/// with two digits after the point, because their differences matter.
+/// with two digits after the point, because their differences matter. So are parts of peaks, with one digit.
 #[must_use]
 pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
     if unit == "1" && metric.starts_with("accuracy.") {
         return format!("{:.2}{THIN}%", value * 100.0);
+    }
+    if unit == "1" && metric.ends_with("-utilisation") {
+        return format!("{:.1}{THIN}%", value * 100.0);
     }
     humanise(value, unit)
 }
