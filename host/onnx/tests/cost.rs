@@ -50,6 +50,30 @@ fn operations_of_vision_are_the_published_ones() {
     }
 }
 
+/// Counts of `torch.utils.flop_counter`, by `host/architectures/tests/flops.py`.
+#[test]
+fn operations_are_those_of_torch() {
+    let counted = [
+        ("resnet18", 3_628_146_688),
+        ("resnet50", 8_178_368_512),
+        ("mobilenet_v3_large", 433_179_520),
+        ("efficientnet_b0", 771_629_504),
+        ("vit_b_16", 35_127_656_448),
+        ("detr_resnet50", 162_329_907_200),
+        ("bert_base", 22_348_431_360),
+        ("gpt2", 32_228_179_968),
+        ("llama_1b", 267_764_367_360),
+        ("t5_small", 16_089_350_144),
+        ("clip_vit_b32", 14_777_164_800),
+        ("whisper_tiny", 48_969_449_472),
+    ];
+    for (name, operations) in counted {
+        let length = if name == "clip_vit_b32" { 77 } else { 128 };
+        is_near(name, flops(name, 1, length), operations as f64);
+    }
+    assert_eq!(counted.map(|(name, _)| name).len(), host_architectures::names().len());
+}
+
 /// Two operations for each weight of a matrix and token, and the products of attention (Kaplan et al. 2020,
 /// section 2.1).
 #[test]

@@ -50,11 +50,11 @@ impl RunMetric for Model {
     }
 
     fn outline(options: &Options) -> Result<Vec<Measurement>, Error> {
-        let gap = || Err(Gap::not_measured("nothing is measured yet"));
+        let gap = || Gap::not_measured("nothing is measured yet");
         let stated = Quantity::stated_by("model").map(|(metric, quantity)| {
-            Measurement::new(metric, gap(), quantity.unit, Direction::Neutral)
+            Measurement::new(metric, Err(gap()), quantity.unit, Direction::Neutral)
         });
-        let computed = [gap(), gap(), gap(), gap(), gap()];
+        let computed = [(); 5].map(|()| Err(gap()));
         Ok(stated.chain(computed_values(computed)).filter(|it| is_wanted(it, options)).collect())
     }
 
@@ -198,9 +198,10 @@ fn card(record: &CaseRecord, passes: &Result<Rate, Gap>) -> Vec<Measurement> {
         (Ok(_), Ok(_)) => Err(Gap::not_measured("a pass moves no byte")),
         (Err(gap), _) | (_, Err(gap)) => Err(gap.clone()),
     };
-    let times = |amount: Result<f64, Gap>| Ok(passes.clone()?.times(amount?));
+    let times =
+        |amount: Result<f64, Gap>| -> Result<Rate, Gap> { Ok(passes.clone()?.times(amount?)) };
     let (compute, bandwidth) = (times(operations), times(bytes));
-    let of_peak = |rate: &Result<Rate, Gap>, peak: &str| {
+    let of_peak = |rate: &Result<Rate, Gap>, peak: &str| -> Result<Rate, Gap> {
         let (rate, peak) = (rate.clone()?, value(peak)?);
         Ok(rate.times(1.0 / peak))
     };
