@@ -60,9 +60,14 @@ fn a_case_says_how_much_of_the_processor_it_uses() {
         let page = page.expect("a report");
         assert!(page.contains("id=\"roofline\"") && page.contains("arithmetic intensity"));
     }
-    for report in ["csv/report.csv", "json/report.json", "markdown/report.md"] {
+    let stated = [
+        ("csv/results.csv", "model.flops-utilisation"),
+        ("json/results.json", "model.flops-utilisation"),
+        ("markdown/report.md", "MFU"),
+    ];
+    for (report, said) in stated {
         let text = std::fs::read_to_string(place.run_folder().join("reports").join(report));
-        assert!(text.expect(report).contains("model.flops-utilisation"), "{report}");
+        assert!(text.expect(report).contains(said), "{report}");
     }
 }
 

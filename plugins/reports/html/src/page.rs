@@ -640,7 +640,7 @@ fn rooflines(run: &Run, labels: &Labels) -> Option<Markup> {
             figure {
                 h3 { (title) }
                 (chart)
-                figcaption { "Peaks are " (peaks.source) ". Numbers beside points are batch sizes." }
+                figcaption { "Peaks are " (peaks.source.to_string()) ". Numbers beside points are batch sizes." }
                 (series_left_out(shown, all))
             }
         }

@@ -156,7 +156,7 @@ mod tests {
         let roof = Roof { compute: Some(1e11), bandwidth: Some(1e10) };
         assert!(roofline("t", &[], roof, &[]).is_none());
         let svg = roofline("t", &[], roof, &[load]).expect("a chart").into_string();
-        for text in ["FLOP/B", "GFLOP/s", "peak 100", "10\u{202f}GB/s", "4 % of the roof"] {
+        for text in ["FLOP/B", "GFLOP/s", "peak 100", "10.0\u{202f}GB/s", "4.0 % of the roof"] {
             assert!(svg.contains(text), "{text}: {svg}");
         }
     }
