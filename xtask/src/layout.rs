@@ -28,6 +28,7 @@ const GUESTS: &[(&str, &[&str])] = &[
             "startup",
             "stability",
             "scaling",
+            "model",
         ],
     ),
     ("report", &["html", "markdown", "csv", "json"]),

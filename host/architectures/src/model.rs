@@ -213,6 +213,7 @@ impl Model {
             opset_import: vec![onnx::OperatorSet { domain: Some(String::new()), version }],
             metadata: vec![
                 onnx::Entry::new("tare.architecture", description),
+                onnx::Entry::new("tare.parameters", self.parameters()),
                 onnx::Entry::new("tare.seed", self.seed),
                 onnx::Entry::new("tare.builder", BUILDER),
             ],

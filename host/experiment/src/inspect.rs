@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, ArchitectureError, Element};
 use host_model::{Closing, Sizes};
-use host_onnx::{Cost, Facts, Model, NoCost, Value};
-use host_record::{AxesChoice, AxesUse, AxisPlace, LegalValues, PortAxis, Signature};
+use host_onnx::{Facts, Model, Value};
+use host_record::{AxesChoice, AxesUse, AxisPlace, LegalValues, ModelCost, PortAxis, Signature};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ pub struct Inspection {
     /// The batch of a manifest: 1, or the size that the model has.
     pub batch: u64,
     /// The cost of a pass over this batch, at the sizes of the `[[model]]`.
-    pub cost: Result<Cost, NoCost>,
+    pub cost: ModelCost,
 }
 
 /// The part that an axis of an input plays.
@@ -97,12 +97,11 @@ pub struct EngineAnswer {
 /// If there is no such model, or a file is not an ONNX model.
 pub fn inspect(word: &Path) -> Result<Inspection> {
     let architecture = word.to_str().map(str::parse::<Architecture>);
-    let (mut length, mut parameters) = (LENGTH, None);
+    let mut length = LENGTH;
     let (source, file, bytes) = match architecture {
         Some(Ok(architecture)) => {
             let model = architecture.model(Element::Fp32, 0);
             length = length.min(model.longest_sequence().unwrap_or(LENGTH));
-            parameters = Some(model.parameters());
             let file = Model::of_bytes(model.file()).expect("a model is written as ONNX");
             (Source::Architecture(architecture.to_string()), file, model.bytes())
         }
@@ -136,7 +135,7 @@ pub fn inspect(word: &Path) -> Result<Inspection> {
     let block = Block { model: [Entry { id, source, axes: axes_of_block, inputs }] };
     let block = toml::to_string(&block).expect("texts and numbers are TOML");
     let cost = file.cost(&shapes);
-    let parameters = parameters.unwrap_or_else(|| facts.parameters());
+    let parameters = facts.parameters();
     Ok(Inspection { model, bytes, parameters, facts, axes, block, guessed, batch, cost })
 }
 
@@ -411,8 +410,8 @@ mod tests {
         assert_eq!(inspection.facts.legal["input_ids"], index);
         assert_eq!(inspection.parameters, 1_100_048_384);
         assert!(inspection.bytes > 4_400_000_000, "{}", inspection.bytes);
-        let cost = inspection.cost.expect("its shapes are known");
-        assert!(cost.operations > 2 * 128 * 1_000_000_000, "{cost:?}");
+        let flops = inspection.cost.flops.expect("its shapes are known");
+        assert!(flops > 2 * 128 * 1_000_000_000, "{flops}");
         assert_eq!(inspection.block, "[[model]]\nid = \"llama_1b\"\narchitecture = \"llama_1b\"\n");
         assert_eq!(inspection.facts.metadata["tare.architecture"], "llama_1b");
     }

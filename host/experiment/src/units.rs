@@ -2,11 +2,14 @@
 //! and accuracies are written as the reports write them.
 
 /// Formats a value of a metric. Accuracies are ratios, and are written in per cent with two digits
-/// after the point, because their differences matter.
+/// after the point, because their differences matter. So are parts of peaks, with one digit.
 #[must_use]
 pub fn metric(name: &str, value: f64, unit: &str) -> String {
     if unit == "1" && name.starts_with("accuracy.") {
         return format!("{:.2} %", value * 100.0);
+    }
+    if unit == "1" && name.ends_with("-utilisation") {
+        return format!("{:.1} %", value * 100.0);
     }
     quantity(value, unit)
 }
@@ -19,6 +22,7 @@ pub fn quantity(value: f64, unit: &str) -> String {
         "B" => bytes(value),
         "1/s" => rate(value),
         "J" => energy(value),
+        "FLOP" | "FLOP/s" | "B/s" => decimal(value, unit),
         "1" => number(value),
         other => format!("{} {other}", number(value)),
     }
@@ -61,6 +65,13 @@ pub fn bytes(value: f64) -> String {
 fn energy(joules: f64) -> String {
     const UNITS: &[(f64, &str)] = &[(1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ")];
     scaled(joules, UNITS, 1000.0)
+}
+
+/// Formats an amount with a decimal prefix.
+fn decimal(value: f64, unit: &str) -> String {
+    const PREFIXES: &[(f64, &str)] =
+        &[(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+    format!("{}{unit}", scaled(value, PREFIXES, 1000.0))
 }
 
 /// Formats a rate per second, without a prefix, because rates are compared with one another.
@@ -164,6 +175,9 @@ mod tests {
             quantity(3.0, "J"),
             quantity(0.000_456, "J"),
             quantity(3.0, "W"),
+            quantity(8.178e9, "FLOP"),
+            quantity(77.0, "FLOP/s"),
+            quantity(4.8e12, "B/s"),
         ];
         insta::assert_snapshot!(written.join("\n"), @r#"
     0 ns
@@ -190,6 +204,9 @@ mod tests {
     3 J
     456 µJ
     3 W
+    8.18 GFLOP
+    77 FLOP/s
+    4.80 TB/s
     "#);
     }
 }

@@ -30,6 +30,11 @@ pub trait System: Debug + Send + Sync {
         None
     }
 
+    /// Returns the size of all last-level caches together, in bytes.
+    fn cache_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns the different frequency governors in use.
     fn governors(&self) -> BTreeSet<String> {
         BTreeSet::new()

@@ -1,50 +1,202 @@
 //! The cost of one pass: shapes are inferred over the graph, and operations are counted.
 //!
-//! Two operations are counted for each product that is summed, in convolutions and products of matrices, as
-//! `torch.utils.flop_counter` does; what works on single elements is not counted.
+//! Two operations are counted for each product that is summed, in convolutions, products of matrices and recurrent
+//! layers, as `torch.utils.flop_counter` does. Operators that work on single elements count as nothing. A count is of
+//! the whole graph, or a gap that names the operators that prevent it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
+use host_record::{Gap, ModelCost, NotMeasured};
 
 use crate::element::element;
 use crate::messages::{Attribute, Graph, Node, Tensor};
+use crate::operator;
 
-/// The cost of one pass.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Cost {
-    /// Floating-point operations of convolutions and products of matrices.
-    pub operations: u64,
-    /// Bytes that must move at least: weights, inputs and outputs once.
-    pub least_bytes: u64,
-    /// Bytes that move if each operator reads its inputs from memory and writes its outputs to it.
-    pub unfused_bytes: u64,
+/// Operators with products, in the standard's domain.
+const PRODUCTS: &[&str] = &[
+    "Conv",
+    "ConvInteger",
+    "ConvTranspose",
+    "Einsum",
+    "GRU",
+    "Gemm",
+    "LSTM",
+    "MatMul",
+    "MatMulInteger",
+    "QLinearConv",
+    "QLinearMatMul",
+    "RNN",
+];
+
+/// Operators without products that work on each element, or move elements. The shape of the first input is that of
+/// the output.
+const ELEMENTWISE: &[&str] = &[
+    "Abs",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "BatchNormalization",
+    "BitwiseNot",
+    "Cast",
+    "CastLike",
+    "Ceil",
+    "Celu",
+    "Clip",
+    "Cos",
+    "Cosh",
+    "CumSum",
+    "DequantizeLinear",
+    "Dropout",
+    "DynamicQuantizeLinear",
+    "Elu",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Gelu",
+    "GroupNormalization",
+    "HardSigmoid",
+    "HardSwish",
+    "Hardmax",
+    "Identity",
+    "InstanceNormalization",
+    "IsInf",
+    "IsNaN",
+    "LRN",
+    "LayerNormalization",
+    "LeakyRelu",
+    "Log",
+    "LogSoftmax",
+    "LpNormalization",
+    "MeanVarianceNormalization",
+    "Mish",
+    "Neg",
+    "Not",
+    "QuantizeLinear",
+    "RMSNormalization",
+    "RandomNormalLike",
+    "RandomUniformLike",
+    "Reciprocal",
+    "Relu",
+    "ReverseSequence",
+    "Round",
+    "ScatterElements",
+    "ScatterND",
+    "Selu",
+    "Shrink",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Swish",
+    "Tan",
+    "Tanh",
+    "ThresholdedRelu",
+    "Trilu",
+];
+
+/// Operators on pairs of elements, whose shapes are broadcast.
+const PAIRWISE: &[&str] = &[
+    "Add",
+    "And",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseOr",
+    "BitwiseXor",
+    "Div",
+    "Equal",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Max",
+    "Mean",
+    "Min",
+    "Mod",
+    "Mul",
+    "Or",
+    "PRelu",
+    "Pow",
+    "Sub",
+    "Sum",
+    "Xor",
+];
+
+/// Operators without products with a rule of their own for the shape of their outputs, or with none, because it
+/// depends on values.
+const OTHERS: &[&str] = &[
+    "ArgMax",
+    "ArgMin",
+    "AveragePool",
+    "Compress",
+    "Concat",
+    "Constant",
+    "ConstantOfShape",
+    "DepthToSpace",
+    "Expand",
+    "EyeLike",
+    "Flatten",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "LpPool",
+    "MaxPool",
+    "Multinomial",
+    "NonMaxSuppression",
+    "NonZero",
+    "OneHot",
+    "Pad",
+    "RandomNormal",
+    "RandomUniform",
+    "Range",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+    "Reshape",
+    "Resize",
+    "RoiAlign",
+    "Shape",
+    "Size",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "TopK",
+    "Transpose",
+    "Unique",
+    "Unsqueeze",
+    "Upsample",
+    "Where",
+];
+
+/// Operators whose outputs are their inputs under another shape: nothing moves.
+const VIEWS: &[&str] =
+    &["Constant", "Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"];
+
+fn is_of(list: &[&str], node: &Node) -> bool {
+    list.contains(&node.operator.as_str())
 }
 
-impl Cost {
-    /// Returns the arithmetic intensity if as few bytes move as can: operations for each byte.
-    #[must_use]
-    pub fn intensity(&self) -> f64 {
-        self.operations as f64 / self.least_bytes.max(1) as f64
-    }
-}
-
-/// Why the cost is not known.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NoCost {
-    /// The shape of an operator's outputs is not known.
-    #[error("the shape of outputs of `{operator}` is not known")]
-    Operator {
-        /// The operator.
-        operator: String,
-    },
-    /// An input has no shape.
-    #[error("the input `{name}` has no shape")]
-    Input {
-        /// Its name.
-        name: String,
-    },
+/// Returns whether an operator is one of the standard whose products are known.
+fn has_formula(node: &Node) -> bool {
+    matches!(node.domain.as_str(), "" | "ai.onnx")
+        && [PRODUCTS, ELEMENTWISE, PAIRWISE, OTHERS].iter().any(|list| is_of(list, node))
 }
 
 /// A value, as far as it is known.
@@ -54,6 +206,8 @@ struct Known {
     bits: u64,
     /// Its content, if it is made of few whole numbers.
     whole: Option<Vec<i64>>,
+    /// Its content, if it is made of few other numbers.
+    real: Option<Vec<f32>>,
 }
 
 impl Known {
@@ -67,20 +221,35 @@ impl Known {
 
     /// Returns a value of another shape, and unknown content.
     fn shaped(&self, shape: Vec<u64>) -> Self {
-        Self { shape, bits: self.bits, whole: None }
+        Self { shape, bits: self.bits, whole: None, real: None }
+    }
+
+    /// Returns this value with elements of other bits.
+    fn with_bits(self, bits: u64) -> Self {
+        Self { bits, ..self }
     }
 }
 
 /// Whole numbers without fractions have this many bits in shapes.
 const INTEGER_BITS: u64 = 64;
 
+/// Truth values have this many bits.
+const BOOLEAN_BITS: u64 = 8;
+
+/// Longest content that is followed through the graph.
+const FEW: u64 = 4096;
+
 /// Returns the product of sizes, or the largest number if they are absurd.
 fn product(sizes: &[u64]) -> u64 {
     sizes.iter().fold(1, |product, size| product.saturating_mul(*size))
 }
 
+fn sum(values: impl IntoIterator<Item = u64>) -> u64 {
+    values.into_iter().fold(0, u64::saturating_add)
+}
+
 fn integers(whole: Vec<i64>) -> Known {
-    Known { shape: vec![whole.len() as u64], bits: INTEGER_BITS, whole: Some(whole) }
+    Known { shape: vec![whole.len() as u64], bits: INTEGER_BITS, whole: Some(whole), real: None }
 }
 
 fn of_tensor(tensor: &Tensor) -> Known {
@@ -94,58 +263,249 @@ fn of_tensor(tensor: &Tensor) -> Known {
         ("int64", false) => Some(tensor.integers.clone()),
         _ => None,
     };
-    Known { shape, bits, whole }
+    let floats = tensor.raw.as_ref().filter(|raw| name == "fp32" && !raw.is_empty());
+    let real = floats.map(|raw| {
+        let (chunks, _) = raw.as_chunks::<4>();
+        chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+    });
+    let value = Known { shape, bits, whole, real };
+    let count = value.count();
+    let is_whole = |length: usize| length as u64 == count && count <= FEW;
+    Known {
+        whole: value.whole.filter(|whole| is_whole(whole.len())),
+        real: value.real.filter(|real| is_whole(real.len())),
+        ..value
+    }
 }
 
-pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> Result<Cost, NoCost> {
-    let mut known: BTreeMap<&str, Known> =
-        graph.initializers.iter().map(|tensor| (tensor.name.as_str(), of_tensor(tensor))).collect();
-    let total = |values: &[u64]| values.iter().fold(0, |sum: u64, more| sum.saturating_add(*more));
-    let mut least = total(&known.values().map(Known::bytes).collect::<Vec<_>>());
+/// Why a part of the cost is not known.
+#[derive(Debug, Clone, Default)]
+struct Obstacles {
+    inputs: BTreeSet<String>,
+    without_formula: BTreeSet<String>,
+    without_shape: BTreeSet<String>,
+}
+
+impl Obstacles {
+    fn add(&mut self, cause: &Cause) {
+        match cause {
+            Cause::Input(name) => self.inputs.insert(name.clone()),
+            Cause::Formula(operator) => self.without_formula.insert(operator.clone()),
+            Cause::Shape(operator) => self.without_shape.insert(operator.clone()),
+        };
+    }
+
+    /// Returns the number, unless something prevents it.
+    fn or(self, number: u64) -> Result<u64, Gap> {
+        let list = |set: BTreeSet<String>| set.into_iter().collect();
+        if !self.inputs.is_empty() {
+            return Err(NotMeasured::NoInputShape { inputs: list(self.inputs) }.into());
+        }
+        if self.without_formula.is_empty() && self.without_shape.is_empty() {
+            return Ok(number);
+        }
+        Err(NotMeasured::NoFormula {
+            without_formula: list(self.without_formula),
+            without_shape: list(self.without_shape),
+        }
+        .into())
+    }
+}
+
+/// Why a value's shape is not known: the first operator or input on the way to it.
+#[derive(Debug, Clone)]
+enum Cause {
+    /// An input has no shape.
+    Input(String),
+    /// An operator has no formula.
+    Formula(String),
+    /// The shape of an operator's outputs depends on values.
+    Shape(String),
+}
+
+/// A weight: its bytes, and those of them that are read.
+struct Weight {
+    bytes: u64,
+    read: u64,
+}
+
+pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> ModelCost {
+    let mut known: BTreeMap<&str, Result<Known, Cause>> = BTreeMap::new();
+    let mut weights: BTreeMap<&str, Weight> = BTreeMap::new();
+    for tensor in &graph.initializers {
+        let value = of_tensor(tensor);
+        weights.insert(&tensor.name, Weight { bytes: value.bytes(), read: 0 });
+        known.insert(&tensor.name, Ok(value));
+    }
+    let (mut operations, mut least, mut unfused) = (0_u64, 0_u64, 0_u64);
+    let mut no_operations = Obstacles::default();
+    let (mut no_least, mut no_unfused) = (Obstacles::default(), Obstacles::default());
     for input in &graph.inputs {
-        if known.contains_key(input.name.as_str()) {
+        if weights.contains_key(input.name.as_str()) {
             continue;
         }
         let kind = input.kind.as_ref().and_then(|kind| kind.tensor.as_ref());
-        let (Some(shape), Some(kind)) = (shapes.get(&input.name), kind) else {
-            return Err(NoCost::Input { name: input.name.clone() });
+        let value = match (shapes.get(&input.name), kind) {
+            (Some(shape), Some(kind)) => {
+                let bits = element(kind.element).1;
+                Ok(Known { shape: shape.clone(), bits, ..Known::default() })
+            }
+            _ => Err(Cause::Input(input.name.clone())),
         };
-        let bits = element(kind.element).1;
-        let value = Known { shape: shape.clone(), bits, whole: None };
-        least = least.saturating_add(value.bytes());
+        match &value {
+            Ok(value) => least = least.saturating_add(value.bytes()),
+            Err(cause) => no_least.add(cause),
+        }
         known.insert(&input.name, value);
     }
-    let (mut operations, mut unfused) = (0_u64, 0_u64);
     for node in &graph.nodes {
-        let inputs: Vec<Known> = (node.inputs.iter())
-            .map(|name| known.get(name.as_str()).cloned().unwrap_or_default())
+        let name = operator(node);
+        // An optional input that is left out has an empty name.
+        let inputs: Result<Vec<Known>, Cause> = (node.inputs.iter())
+            .map(|input| match input.as_str() {
+                "" => Ok(Known::default()),
+                input => {
+                    known.get(input).cloned().unwrap_or_else(|| Err(Cause::Shape(name.clone())))
+                }
+            })
             .collect();
-        let unknown = || NoCost::Operator { operator: node.operator.clone() };
-        let outputs = infer(node, &inputs).ok_or_else(unknown)?;
-        operations = operations.saturating_add(products(node, &inputs, &outputs).saturating_mul(2));
-        let moved: Vec<_> = inputs.iter().chain(&outputs).map(Known::bytes).collect();
-        unfused = unfused.saturating_add(total(&moved));
-        known.extend(node.outputs.iter().map(String::as_str).zip(outputs));
+        let outputs = match &inputs {
+            _ if !has_formula(node) => Err(Cause::Formula(name.clone())),
+            Ok(inputs) => infer(node, inputs).ok_or_else(|| Cause::Shape(name.clone())),
+            Err(cause) => Err(cause.clone()),
+        };
+        let counted = match (&inputs, &outputs) {
+            _ if !has_formula(node) => Err(Cause::Formula(name.clone())),
+            _ if !is_of(PRODUCTS, node) => Ok(0),
+            (Ok(inputs), Ok(outputs)) => {
+                products(node, inputs, outputs).ok_or_else(|| Cause::Shape(name.clone()))
+            }
+            (_, Err(cause)) | (Err(cause), _) => Err(cause.clone()),
+        };
+        match counted {
+            Ok(products) => operations = operations.saturating_add(products.saturating_mul(2)),
+            Err(cause) => no_operations.add(&cause),
+        }
+        // A lookup reads rows of its table, as many as it writes.
+        let is_lookup = node.operator.starts_with("Gather");
+        let written = outputs.as_ref().map(|outputs| sum(outputs.iter().map(Known::bytes)));
+        let written = written.map_err(Cause::clone);
+        for (index, input) in node.inputs.iter().enumerate() {
+            let Some(weight) = weights.get_mut(input.as_str()) else { continue };
+            let read = match (&written, node.operator.as_str()) {
+                (_, "Shape" | "Size") => 0,
+                (Ok(written), _) if is_lookup && index == 0 => *written,
+                _ => weight.bytes,
+            };
+            weight.read = weight.read.saturating_add(read).min(weight.bytes);
+        }
+        match (&inputs, &written) {
+            (Ok(_), Ok(_)) if is_of(VIEWS, node) => {}
+            (Ok(inputs), Ok(written)) => {
+                let of_table = if is_lookup { *written } else { u64::MAX };
+                let read = inputs.iter().enumerate().map(|(index, input)| match index {
+                    0 => input.bytes().min(of_table),
+                    _ => input.bytes(),
+                });
+                unfused = unfused.saturating_add(sum(read)).saturating_add(*written);
+            }
+            (_, Err(cause)) | (Err(cause), _) => no_unfused.add(cause),
+        }
+        match outputs {
+            Ok(outputs) => {
+                if node.operator == "Constant"
+                    && let (Some(name), Some(value)) = (node.outputs.first(), outputs.first())
+                {
+                    weights.insert(name, Weight { bytes: value.bytes(), read: 0 });
+                }
+                known.extend(
+                    node.outputs.iter().map(String::as_str).zip(outputs.into_iter().map(Ok)),
+                );
+            }
+            Err(cause) => {
+                known.extend(
+                    node.outputs.iter().map(|output| (output.as_str(), Err(cause.clone()))),
+                );
+            }
+        }
     }
-    let outputs = graph.outputs.iter().filter_map(|output| known.get(output.name.as_str()));
-    least = least.saturating_add(total(&outputs.map(Known::bytes).collect::<Vec<_>>()));
-    Ok(Cost { operations, least_bytes: least, unfused_bytes: unfused })
+    for output in &graph.outputs {
+        match known.get(output.name.as_str()) {
+            Some(Ok(value)) => least = least.saturating_add(value.bytes()),
+            Some(Err(cause)) => no_least.add(cause),
+            None => {}
+        }
+    }
+    least = least.saturating_add(sum(weights.values().map(|weight| weight.read)));
+    ModelCost {
+        flops: no_operations.or(operations),
+        least_bytes: no_least.or(least),
+        unfused_bytes: no_unfused.or(unfused),
+    }
 }
 
-/// Returns the products that an operator sums.
-fn products(node: &Node, inputs: &[Known], outputs: &[Known]) -> u64 {
-    let Some(output) = outputs.first() else { return 0 };
-    let each = match node.operator.as_str() {
-        // A kernel over its share of the channels, for each element of the output.
-        "Conv" => inputs.get(1).map(|kernel| product(kernel.shape.get(1..).unwrap_or_default())),
-        "MatMul" => inputs.first().and_then(|left| left.shape.last().copied()),
-        "Gemm" => inputs.first().and_then(|left| {
+/// Returns the products that an operator sums, or nothing if shapes that it takes are missing.
+fn products(node: &Node, inputs: &[Known], outputs: &[Known]) -> Option<u64> {
+    if !is_of(PRODUCTS, node) {
+        return Some(0);
+    }
+    let output = outputs.first()?;
+    // A kernel over its share of the channels.
+    let kernel = |index: usize| Some(product(inputs.get(index)?.shape.get(1..)?));
+    let columns = || inputs.first()?.shape.last().copied();
+    let (each, times) = match node.operator.as_str() {
+        // For each element of the output.
+        "Conv" | "ConvInteger" => (kernel(1)?, output.count()),
+        "QLinearConv" => (kernel(3)?, output.count()),
+        // For each element of the input.
+        "ConvTranspose" => (kernel(1)?, inputs.first()?.count()),
+        "MatMul" | "MatMulInteger" | "QLinearMatMul" => (columns()?, output.count()),
+        "Gemm" => {
             let axis = if integer(node, "transA", 0) == 0 { 1 } else { 0 };
-            left.shape.get(axis).copied()
-        }),
-        _ => None,
+            (*inputs.first()?.shape.get(axis)?, output.count())
+        }
+        // All weights, for each step and example.
+        "LSTM" | "GRU" | "RNN" => {
+            let weights = inputs.get(1)?.count().saturating_add(inputs.get(2)?.count());
+            (weights, product(inputs.first()?.shape.get(..2)?))
+        }
+        "Einsum" => {
+            (1, product(&Equation::of(node, inputs)?.sizes.into_values().collect::<Vec<_>>()))
+        }
+        _ => return None,
     };
-    each.unwrap_or(0).saturating_mul(output.count())
+    Some(each.saturating_mul(times))
+}
+
+/// The equation of an `Einsum` over one or two values.
+struct Equation {
+    output: Vec<char>,
+    sizes: BTreeMap<char, u64>,
+}
+
+impl Equation {
+    fn of(node: &Node, inputs: &[Known]) -> Option<Self> {
+        let text = attribute(node, "equation")?.text.as_deref()?;
+        let text = std::str::from_utf8(text).ok()?;
+        let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
+        let (left, output) = text.split_once("->")?;
+        let terms: Vec<_> = left.split(',').collect();
+        if terms.len() != inputs.len() || terms.len() > 2 || text.contains('.') {
+            return None;
+        }
+        let mut sizes = BTreeMap::new();
+        for (term, input) in terms.iter().zip(inputs) {
+            if term.chars().count() != input.shape.len() {
+                return None;
+            }
+            sizes.extend(term.chars().zip(input.shape.iter().copied()));
+        }
+        Some(Self { output: output.chars().collect(), sizes })
+    }
+
+    fn shape(&self) -> Option<Vec<u64>> {
+        self.output.iter().map(|label| self.sizes.get(label).copied()).collect()
+    }
 }
 
 fn attribute<'a>(node: &'a Node, name: &str) -> Option<&'a Attribute> {
@@ -185,33 +545,99 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
     let whole = |index: usize| inputs.get(index)?.whole.clone();
     let one = |value: Known| Some(vec![value]);
     match node.operator.as_str() {
-        "Shape" => one(integers(first?.shape.iter().map(|size| *size as i64).collect())),
-        "Constant" => one(of_tensor(attribute(node, "value")?.tensor.as_ref()?)),
-        "Relu" | "Sigmoid" | "HardSwish" | "HardSigmoid" | "Erf" | "Tanh" | "Sqrt" | "Exp"
-        | "Log" | "Neg" | "Abs" | "Cast" | "Softmax" | "LayerNormalization"
-        | "BatchNormalization" | "Identity" | "Clip" | "Gelu" | "Reciprocal" | "Floor"
-        | "LeakyRelu" | "Elu" | "Not" | "Dropout" | "LogSoftmax" => one(first?.clone()),
-        "Add" | "Sub" | "Mul" | "Div" | "Min" | "Max" | "Pow" | "Greater" | "Less" | "Equal"
-        | "LessOrEqual" | "GreaterOrEqual" | "And" | "Or" | "PRelu" => {
-            let shape = broadcast(&first?.shape, &inputs.get(1)?.shape);
-            one(Known { whole: arithmetic(node, inputs), ..first?.shaped(shape) })
+        "Shape" => {
+            let rank = first?.shape.len();
+            let at = |name, default| {
+                let at = integer(node, name, default);
+                (if at < 0 { at + rank as i64 } else { at }).clamp(0, rank as i64) as usize
+            };
+            let (start, end) = (at("start", 0), at("end", rank as i64));
+            let sizes = first?.shape.get(start..end.max(start))?;
+            one(integers(sizes.iter().map(|size| *size as i64).collect()))
         }
-        "QuantizeLinear" => one(Known { bits: 8, whole: None, ..first?.clone() }),
+        "Size" => {
+            one(Known { shape: Vec::new(), ..integers(vec![i64::try_from(first?.count()).ok()?]) })
+        }
+        "Constant" => one(constant(node)?),
+        "ConstantOfShape" => {
+            let sizes = whole(0)?.into_iter().map(|size| u64::try_from(size).ok());
+            let shape = sizes.collect::<Option<Vec<_>>>()?;
+            let tensor = attribute(node, "value").and_then(|value| value.tensor.as_ref());
+            // Zeros in fp32, unless a value is given.
+            let value = tensor.map_or(Known { bits: 32, ..Known::default() }, of_tensor);
+            let count = product(&shape);
+            let few = value.whole.as_ref().and_then(|whole| whole.first()).filter(|_| count <= FEW);
+            let whole = few.map(|value| vec![*value; count as usize]);
+            one(Known { whole, ..value.shaped(shape) })
+        }
+        "Identity" => one(first?.clone()),
+        "Neg" => {
+            let whole = whole(0).and_then(|all| all.iter().map(|it| it.checked_neg()).collect());
+            one(Known { whole, ..first?.shaped(first?.shape.clone()) })
+        }
+        "Cast" => {
+            let number = i32::try_from(integer(node, "to", 0)).ok()?;
+            let (name, bits) = element(number);
+            let is_whole = matches!(name, "int64" | "int32");
+            let value = first?.clone();
+            one(Known { whole: value.whole.filter(|_| is_whole), real: None, ..value }
+                .with_bits(bits))
+        }
+        "CastLike" => one(first?.shaped(first?.shape.clone()).with_bits(inputs.get(1)?.bits)),
+        "QuantizeLinear" => {
+            let bits = inputs.get(2).map_or(8, |zero| zero.bits);
+            one(first?.shaped(first?.shape.clone()).with_bits(bits))
+        }
         "DequantizeLinear" => {
-            one(Known { bits: inputs.get(1)?.bits, whole: None, ..first?.clone() })
+            one(first?.shaped(first?.shape.clone()).with_bits(inputs.get(1)?.bits))
+        }
+        "DynamicQuantizeLinear" => {
+            let scalar = |bits| Known { bits, ..Known::default() };
+            Some(vec![first?.shaped(first?.shape.clone()).with_bits(8), scalar(32), scalar(8)])
+        }
+        "Not" | "IsNaN" | "IsInf" => {
+            one(first?.shaped(first?.shape.clone()).with_bits(BOOLEAN_BITS))
+        }
+        "Dropout" => {
+            let mask = first?.shaped(first?.shape.clone()).with_bits(BOOLEAN_BITS);
+            Some(vec![first?.shaped(first?.shape.clone()), mask])
+        }
+        _ if is_of(ELEMENTWISE, node) => one(first?.shaped(first?.shape.clone())),
+        _ if is_of(PAIRWISE, node) => {
+            let shapes = inputs.iter().map(|input| input.shape.clone());
+            let shape = shapes.reduce(|left, right| broadcast(&left, &right))?;
+            let compares = matches!(
+                node.operator.as_str(),
+                "Equal"
+                    | "Greater"
+                    | "GreaterOrEqual"
+                    | "Less"
+                    | "LessOrEqual"
+                    | "And"
+                    | "Or"
+                    | "Xor"
+            );
+            let value = Known { whole: arithmetic(node, inputs), ..first?.shaped(shape) };
+            one(if compares { value.with_bits(BOOLEAN_BITS) } else { value })
         }
         "Where" => {
-            let shape = broadcast(&inputs.get(1)?.shape, &inputs.get(2)?.shape);
-            one(inputs[1].shaped(broadcast(&first?.shape, &shape)))
+            let (yes, no) = (inputs.get(1)?, inputs.get(2)?);
+            let shape = broadcast(&first?.shape, &broadcast(&yes.shape, &no.shape));
+            one(Known { whole: chosen(first?, yes, no), ..yes.shaped(shape) })
         }
-        "MatMul" => {
-            let (left, right) = (&first?.shape, &inputs.get(1)?.shape);
-            if left.len() < 2 || right.len() < 2 {
-                return None;
-            }
-            let (outer, rows) = left.split_at(left.len() - 2);
-            let (other, columns) = right.split_at(right.len() - 2);
-            one(first?.shaped([broadcast(outer, other), vec![rows[0], columns[1]]].concat()))
+        "MatMul" => one(first?.shaped(product_shape(&first?.shape, &inputs.get(1)?.shape)?)),
+        "MatMulInteger" => {
+            let shape = product_shape(&first?.shape, &inputs.get(1)?.shape)?;
+            one(first?.shaped(shape).with_bits(32))
+        }
+        "QLinearMatMul" => one(first?.shaped(product_shape(&first?.shape, &inputs.get(3)?.shape)?)),
+        "Einsum" => one(first?.shaped(Equation::of(node, inputs)?.shape()?)),
+        "LSTM" | "GRU" | "RNN" => {
+            let recurrent = inputs.get(2)?;
+            let [steps, batch] = *first?.shape.get(..2)?.as_array()?;
+            let (directions, width) = (*recurrent.shape.first()?, *recurrent.shape.get(2)?);
+            let last = first?.shaped(vec![directions, batch, width]);
+            Some(vec![first?.shaped(vec![steps, directions, batch, width]), last.clone(), last])
         }
         "Gemm" => {
             let size = |value: &Known, attribute: &str, axis: usize| {
@@ -221,25 +647,48 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let (rows, columns) = (size(first?, "transA", 0)?, size(inputs.get(1)?, "transB", 1)?);
             one(first?.shaped(vec![rows, columns]))
         }
-        "Conv" | "MaxPool" | "AveragePool" => {
-            let channels = match inputs.get(1) {
+        "Conv" | "ConvInteger" | "QLinearConv" | "MaxPool" | "AveragePool" | "LpPool" => {
+            let kernel = match node.operator.as_str() {
+                "QLinearConv" => Some(inputs.get(3)?),
+                "Conv" | "ConvInteger" => Some(inputs.get(1)?),
+                _ => None,
+            };
+            let channels = match kernel {
                 Some(kernel) => *kernel.shape.first()?,
                 None => *first?.shape.get(1)?,
             };
-            let sizes = windows(node, first?, inputs.get(1))?;
+            let sizes = windows(node, first?, kernel)?;
+            let output = first?.shaped([vec![*first?.shape.first()?, channels], sizes].concat());
+            Some(match node.operator.as_str() {
+                "ConvInteger" => vec![output.with_bits(32)],
+                "MaxPool" => vec![output.clone(), output.with_bits(INTEGER_BITS)],
+                _ => vec![output],
+            })
+        }
+        "ConvTranspose" => {
+            let kernel = inputs.get(1)?;
+            let groups = u64::try_from(integer(node, "group", 1)).ok()?;
+            let channels = kernel.shape.get(1)?.checked_mul(groups)?;
+            let sizes = spread(node, first?, kernel)?;
             one(first?.shaped([vec![*first?.shape.first()?, channels], sizes].concat()))
         }
-        "GlobalAveragePool" => {
+        "GlobalAveragePool" | "GlobalMaxPool" => {
             let shape = &first?.shape;
             let sizes = shape.iter().enumerate();
             one(first?.shaped(sizes.map(|(axis, size)| if axis < 2 { *size } else { 1 }).collect()))
         }
-        "ReduceMean" | "ReduceL2" | "ReduceSum" | "ReduceMax" | "ReduceMin" | "ArgMax" => {
+        name if name.starts_with("Reduce") || name.starts_with("Arg") => {
             let rank = first?.shape.len();
-            let axes = match node.operator.as_str() {
-                "ArgMax" => vec![integer(node, "axis", 0)],
-                _ => list(node, "axes").or_else(|| whole(1)).unwrap_or_default(),
+            let is_index = name.starts_with("Arg");
+            let axes = match (is_index, list(node, "axes"), inputs.get(1)) {
+                (true, ..) => vec![integer(node, "axis", 0)],
+                (_, Some(axes), _) => axes,
+                (_, None, Some(_)) => whole(1)?,
+                (_, None, None) => Vec::new(),
             };
+            if axes.is_empty() && integer(node, "noop_with_empty_axes", 0) == 1 {
+                return one(first?.shaped(first?.shape.clone()));
+            }
             let axes: Option<Vec<_>> = axes.iter().map(|axis| axis_of(*axis, rank)).collect();
             let axes = axes?;
             let is_reduced = |axis: &usize| axes.is_empty() || axes.contains(axis);
@@ -249,7 +698,8 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
                 true => keeps.then_some(1),
                 false => Some(*size),
             });
-            one(first?.shaped(sizes.collect()))
+            let output = first?.shaped(sizes.collect());
+            one(if is_index { output.with_bits(INTEGER_BITS) } else { output })
         }
         "Transpose" => {
             let rank = first?.shape.len();
@@ -258,7 +708,10 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let sizes = order.iter().map(|axis| first?.shape.get(*axis as usize).copied());
             one(first?.shaped(sizes.collect::<Option<_>>()?))
         }
-        "Reshape" => one(first?.shaped(reshaped(&first?.shape, &whole(1)?)?)),
+        "Reshape" => {
+            let shape = reshaped(&first?.shape, &whole(1)?)?;
+            one(Known { shape, ..first?.clone() })
+        }
         "Flatten" => {
             let shape = &first?.shape;
             let axis = axis_of(integer(node, "axis", 1), shape.len())?;
@@ -361,7 +814,75 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let [start, end, step] = [0, 1, 2].map(|index| whole(index)?.first().copied());
             let (start, end, step) = (start?, end?, step.filter(|step| *step > 0)?);
             let count = u64::try_from(end.checked_sub(start)?).unwrap_or(0).div_ceil(step as u64);
-            one(Known { shape: vec![count], bits: INTEGER_BITS, whole: None })
+            let few = (count <= FEW).then(|| (0..count as i64).map(|index| start + index * step));
+            one(Known {
+                shape: vec![count],
+                whole: few.map(Iterator::collect),
+                ..first?.shaped(vec![])
+            })
+        }
+        "Tile" => {
+            let sizes = first?.shape.iter().zip(whole(1)?);
+            let sizes =
+                sizes.map(|(size, times)| Some(size.saturating_mul(u64::try_from(times).ok()?)));
+            one(first?.shaped(sizes.collect::<Option<_>>()?))
+        }
+        "Pad" => {
+            let rank = first?.shape.len();
+            let pads = list(node, "pads").or_else(|| whole(1))?;
+            let axes = match inputs.get(3) {
+                Some(_) => whole(3)?,
+                None => (0..rank as i64).collect(),
+            };
+            let mut shape = first?.shape.clone();
+            for (index, axis) in axes.iter().enumerate() {
+                let size = shape.get_mut(axis_of(*axis, rank)?)?;
+                let more = pads.get(index)?.checked_add(*pads.get(index + axes.len())?)?;
+                *size = size.checked_add_signed(more)?;
+            }
+            one(first?.shaped(shape))
+        }
+        "Resize" | "Upsample" => one(first?.shaped(resized(node, inputs)?)),
+        "TopK" => {
+            let rank = first?.shape.len();
+            let count = whole(1).and_then(|count| count.first().copied());
+            let mut shape = first?.shape.clone();
+            *shape.get_mut(axis_of(integer(node, "axis", -1), rank)?)? =
+                u64::try_from(count?).ok()?;
+            let values = first?.shaped(shape);
+            Some(vec![values.clone(), values.with_bits(INTEGER_BITS)])
+        }
+        "GatherElements" => one(first?.shaped(inputs.get(1)?.shape.clone())),
+        "EyeLike" => one(first?.shaped(first?.shape.clone())),
+        "OneHot" => {
+            let mut shape = first?.shape.clone();
+            let depth = whole(1)?.first().copied()?;
+            let axis = axis_of(integer(node, "axis", -1), shape.len() + 1)?;
+            if axis > shape.len() {
+                return None;
+            }
+            shape.insert(axis, u64::try_from(depth).ok()?);
+            one(inputs.get(2)?.shaped(shape))
+        }
+        "DepthToSpace" | "SpaceToDepth" => {
+            let block = u64::try_from(integer(node, "blocksize", 0)).ok().filter(|it| *it > 0)?;
+            let [batch, channels, height, width] = *first?.shape.as_array()?;
+            let area = block.checked_mul(block)?;
+            one(first?.shaped(match node.operator.as_str() {
+                "DepthToSpace" => vec![
+                    batch,
+                    channels / area,
+                    height.saturating_mul(block),
+                    width.saturating_mul(block),
+                ],
+                _ => vec![batch, channels.saturating_mul(area), height / block, width / block],
+            }))
+        }
+        "RandomNormal" | "RandomUniform" => {
+            let sizes = list(node, "shape")?;
+            let sizes = sizes.iter().map(|size| u64::try_from(*size).ok());
+            let value = Known { bits: 32, ..Known::default() };
+            one(value.shaped(sizes.collect::<Option<_>>()?))
         }
         _ => None,
     }
@@ -369,7 +890,8 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
 
 /// Computes with shapes, which exporters do.
 fn arithmetic(node: &Node, inputs: &[Known]) -> Option<Vec<i64>> {
-    let [left, right] = [0, 1].map(|index| inputs.get(index)?.whole.as_ref());
+    let [left, right] = inputs.as_array()?;
+    let (left, right) = (left.whole.as_ref(), right.whole.as_ref());
     let (left, right) = (left?, right?);
     let count = left.len().max(right.len());
     let at = |values: &Vec<i64>, index: usize| {
@@ -382,10 +904,100 @@ fn arithmetic(node: &Node, inputs: &[Known]) -> Option<Vec<i64>> {
             "Sub" => left.checked_sub(right),
             "Mul" => left.checked_mul(right),
             "Div" => left.checked_div(right),
+            "Mod" => left.checked_rem_euclid(right),
+            "Min" => Some(left.min(right)),
+            "Max" => Some(left.max(right)),
+            "Equal" => Some(i64::from(left == right)),
+            "Greater" => Some(i64::from(left > right)),
+            "Less" => Some(i64::from(left < right)),
             _ => None,
         }
     };
     (0..count).map(each).collect()
+}
+
+/// Returns what `Where` chooses among whole numbers.
+fn chosen(which: &Known, yes: &Known, no: &Known) -> Option<Vec<i64>> {
+    let all = [which, yes, no].map(|value| value.whole.as_ref());
+    let [which, yes, no] = [all[0]?, all[1]?, all[2]?];
+    let count = which.len().max(yes.len()).max(no.len());
+    let at = |values: &Vec<i64>, index: usize| {
+        values.get(if values.len() == 1 { 0 } else { index }).copied()
+    };
+    (0..count).map(|index| at(if at(which, index)? == 0 { no } else { yes }, index)).collect()
+}
+
+/// Returns the value of a `Constant`.
+fn constant(node: &Node) -> Option<Known> {
+    let whole = |whole: Vec<i64>, shape| Known { shape, ..integers(whole) };
+    let real = |real: Vec<f32>, shape| Known { shape, bits: 32, whole: None, real: Some(real) };
+    node.attributes.iter().find_map(|it| match it.name.as_str() {
+        "value" => it.tensor.as_ref().map(of_tensor),
+        "value_int" => Some(whole(vec![it.integer.unwrap_or_default()], Vec::new())),
+        "value_ints" => Some(integers(it.integers.clone())),
+        "value_float" => Some(real(vec![it.float.unwrap_or_default()], Vec::new())),
+        "value_floats" => Some(real(it.floats.clone(), vec![it.floats.len() as u64])),
+        _ => None,
+    })
+}
+
+/// Returns the shape of a product of matrices. A vector is a row on the left and a column on the right.
+fn product_shape(left: &[u64], right: &[u64]) -> Option<Vec<u64>> {
+    let (outer, rows) = left.split_at(left.len().saturating_sub(2));
+    let (other, columns) = right.split_at(right.len().saturating_sub(2));
+    let rows = if rows.len() == 2 { &rows[..1] } else { &[] };
+    let columns = if columns.len() == 2 { &columns[1..] } else { &[] };
+    let is_some = !left.is_empty() && !right.is_empty();
+    is_some.then(|| [&broadcast(outer, other), rows, columns].concat())
+}
+
+/// Returns the shape that `Resize` or `Upsample` makes.
+fn resized(node: &Node, inputs: &[Known]) -> Option<Vec<u64>> {
+    let shape = &inputs.first()?.shape;
+    if attribute(node, "axes").is_some() {
+        return None;
+    }
+    let sizes = inputs.get(3).and_then(|sizes| sizes.whole.as_ref());
+    if let Some(sizes) = sizes.filter(|sizes| sizes.len() == shape.len()) {
+        return sizes.iter().map(|size| u64::try_from(*size).ok()).collect();
+    }
+    let of_input = [2, 1].into_iter().find_map(|index| inputs.get(index)?.real.clone());
+    let of_attribute = || attribute(node, "scales").map(|scales| scales.floats.clone());
+    let scales = of_input.or_else(of_attribute).filter(|scales| scales.len() == shape.len())?;
+    let scaled = |(size, scale): (&u64, &f32)| (*size as f64 * f64::from(*scale)).floor() as u64;
+    Some(shape.iter().zip(&scales).map(scaled).collect())
+}
+
+fn pads_to_the_same_size(node: &Node) -> bool {
+    let text = attribute(node, "auto_pad").and_then(|it| it.text.as_deref());
+    text.is_some_and(|text| text.starts_with(b"SAME"))
+}
+
+/// Returns the sizes of what `ConvTranspose` makes.
+fn spread(node: &Node, image: &Known, kernel: &Known) -> Option<Vec<u64>> {
+    let positive = |sizes: Vec<i64>| sizes.iter().map(|size| u64::try_from(*size).ok()).collect();
+    if let Some(sizes) = list(node, "output_shape") {
+        return positive(sizes);
+    }
+    let sizes = image.shape.get(2..)?;
+    let usual = vec![1; sizes.len()];
+    let strides = list(node, "strides").unwrap_or_else(|| usual.clone());
+    let dilations = list(node, "dilations").unwrap_or(usual);
+    let pads = list(node, "pads").unwrap_or_else(|| vec![0; 2 * sizes.len()]);
+    let more = list(node, "output_padding").unwrap_or_else(|| vec![0; sizes.len()]);
+    let same = pads_to_the_same_size(node);
+    let place = |(axis, size): (usize, &u64)| {
+        let (size, stride) = (i64::try_from(*size).ok()?, *strides.get(axis)?);
+        if same {
+            return size.checked_mul(stride);
+        }
+        let kernel = i64::try_from(*kernel.shape.get(axis + 2)?).ok()?;
+        let reach = kernel.checked_sub(1)?.checked_mul(*dilations.get(axis)?)?.checked_add(1)?;
+        let pads = pads.get(axis)?.checked_add(*pads.get(axis + sizes.len())?)?;
+        let steps = stride.checked_mul(size.checked_sub(1)?)?;
+        steps.checked_add(reach)?.checked_add(*more.get(axis)?)?.checked_sub(pads)
+    };
+    positive(sizes.iter().enumerate().map(place).collect::<Option<_>>()?)
 }
 
 /// Returns the places of a window along each axis of an image.
@@ -397,8 +1009,7 @@ fn windows(node: &Node, image: &Known, kernel: Option<&Known>) -> Option<Vec<u64
     let strides = list(node, "strides").unwrap_or_else(|| usual.clone());
     let dilations = list(node, "dilations").unwrap_or(usual);
     let pads = list(node, "pads").unwrap_or_else(|| vec![0; 2 * sizes.len()]);
-    let same = attribute(node, "auto_pad")
-        .is_some_and(|it| it.text.as_ref().is_some_and(|text| text.starts_with(b"SAME")));
+    let same = pads_to_the_same_size(node);
     let rounds_up = integer(node, "ceil_mode", 0) == 1;
     let place = |(axis, size): (usize, &u64)| {
         let stride = u64::try_from(*strides.get(axis)?).ok().filter(|stride| *stride > 0)?;
@@ -425,4 +1036,181 @@ fn reshaped(shape: &[u64], wanted: &[i64]) -> Option<Vec<u64>> {
     let given = sizes.iter().flatten().fold(1, |given: u64, size| given.saturating_mul(*size));
     let left = product(shape).checked_div(given)?;
     Some(sizes.into_iter().map(|size| size.unwrap_or(left)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::{Dimension, Shape, TensorType, Type, ValueInfo};
+
+    fn node(operator: &str, inputs: &[&str], output: &str) -> Node {
+        Node {
+            inputs: inputs.iter().map(|&name| name.into()).collect(),
+            outputs: vec![output.into()],
+            operator: operator.into(),
+            ..Node::default()
+        }
+    }
+
+    fn with(mut node: Node, name: &str, integers: &[i64]) -> Node {
+        let (integer, integers) = (integers[0], integers.to_vec());
+        node.attributes.push(Attribute {
+            name: name.into(),
+            integer,
+            integers,
+            ..Attribute::default()
+        });
+        node
+    }
+
+    fn weight(name: &str, element: i32, sizes: &[i64]) -> Tensor {
+        Tensor { name: name.into(), element, sizes: sizes.to_vec(), ..Tensor::default() }
+    }
+
+    fn content(name: &str, integers: &[i64]) -> Tensor {
+        let sizes = vec![integers.len() as i64];
+        Tensor { integers: integers.to_vec(), sizes, ..weight(name, 7, &[]) }
+    }
+
+    fn value(name: &str) -> ValueInfo {
+        let dimensions = vec![Dimension { size: None, name: Some("n".into()) }];
+        let tensor = Some(TensorType { element: 1, shape: Some(Shape { dimensions }) });
+        ValueInfo { name: name.into(), kind: Some(Type { tensor }) }
+    }
+
+    /// Returns the cost of a graph from `x` to `y`.
+    fn cost(x: &[u64], initializers: Vec<Tensor>, nodes: Vec<Node>) -> ModelCost {
+        let (inputs, outputs) = (vec![value("x")], vec![value("y")]);
+        let graph = Graph { nodes, initializers, inputs, outputs, ..Graph::default() };
+        of(&graph, &[("x".to_owned(), x.to_vec())].into())
+    }
+
+    fn known(cost: &ModelCost) -> [u64; 3] {
+        [&cost.flops, &cost.least_bytes, &cost.unfused_bytes]
+            .map(|part| part.clone().expect("it is known"))
+    }
+
+    #[test]
+    fn a_convolution_sums_a_kernel_for_each_element() {
+        // 2 images of 4 channels, 8 × 8 → 6 channels, 4 × 4 in 2 groups; each element sums 2 × 3 × 3 products.
+        let conv = with(node("Conv", &["x", "w"], "y"), "strides", &[2, 2]);
+        let conv = with(with(conv, "pads", &[1, 1, 1, 1]), "group", &[2]);
+        let found = cost(&[2, 4, 8, 8], vec![weight("w", 1, &[6, 2, 3, 3])], vec![conv]);
+        let (x, w, y) = (4 * 512, 4 * 108, 4 * 192);
+        assert_eq!(known(&found), [2 * 192 * 18, x + w + y, x + w + y]);
+    }
+
+    #[test]
+    fn the_reverse_of_a_convolution_spreads_a_kernel_for_each_element_of_its_input() {
+        // 3 channels of 5 × 5 → 2 channels of 10 × 10.
+        let node = with(node("ConvTranspose", &["x", "w"], "y"), "strides", &[2, 2]);
+        let found = cost(&[1, 3, 5, 5], vec![weight("w", 1, &[3, 2, 2, 2])], vec![node]);
+        assert_eq!(known(&found)[0], 2 * 75 * 8);
+        assert_eq!(known(&found)[1], 4 * (75 + 24 + 200));
+    }
+
+    #[test]
+    fn products_of_matrices_are_counted_with_and_without_a_batch() {
+        let matrix = |nodes| known(&cost(&[5, 7, 3], vec![weight("w", 1, &[3, 4])], nodes))[0];
+        assert_eq!(matrix(vec![node("MatMul", &["x", "w"], "y")]), 2 * 5 * 7 * 4 * 3);
+        let vector = vec![weight("w", 1, &[3])];
+        let found = cost(&[5, 7, 3], vector, vec![node("MatMul", &["x", "w"], "y")]);
+        assert_eq!(known(&found)[0], 2 * 5 * 7 * 3);
+        let gemm = with(node("Gemm", &["x", "w"], "y"), "transB", &[1]);
+        let found = cost(&[7, 3], vec![weight("w", 1, &[4, 3])], vec![gemm]);
+        assert_eq!(known(&found), [2 * 7 * 4 * 3, 4 * (21 + 12 + 28), 4 * (21 + 12 + 28)]);
+        let mut einsum = node("Einsum", &["x", "w"], "y");
+        let text = b"bij, jk -> bik".to_vec();
+        einsum.attributes.push(Attribute { name: "equation".into(), text, ..Attribute::default() });
+        let found = cost(&[5, 7, 3], vec![weight("w", 1, &[3, 4])], vec![einsum]);
+        assert_eq!(known(&found)[0], 2 * 5 * 7 * 4 * 3);
+        assert_eq!(known(&found)[1], 4 * (105 + 12 + 140));
+    }
+
+    #[test]
+    fn recurrent_layers_use_all_weights_in_each_step() {
+        // 6 steps of 2 examples, 3 → 4 in both directions.
+        let weights = vec![weight("w", 1, &[2, 16, 3]), weight("r", 1, &[2, 16, 4])];
+        let found = cost(&[6, 2, 3], weights, vec![node("LSTM", &["x", "w", "r"], "y")]);
+        assert_eq!(known(&found)[0], 2 * 6 * 2 * (2 * 16 * 3 + 2 * 16 * 4));
+        assert_eq!(known(&found)[1], 4 * (36 + 96 + 128 + 6 * 2 * 2 * 4));
+    }
+
+    #[test]
+    fn a_lookup_reads_the_rows_that_it_returns() {
+        let table = || vec![weight("w", 10, &[1000, 8]), content("ids", &[1, 2, 3])];
+        let lookup = || node("Gather", &["w", "ids"], "rows");
+        let nodes = vec![lookup(), node("Add", &["rows", "x"], "y")];
+        let found = cost(&[3, 8], table(), nodes);
+        let (ids, rows, x) = (24, 2 * 24, 4 * 24);
+        assert_eq!(known(&found), [0, x + ids + rows + rows, ids + 2 * rows + rows + x + rows]);
+        // A table that is also a matrix is read as a whole.
+        let product = node("MatMul", &["x", "w"], "y");
+        let found = cost(&[3, 1000], table(), vec![lookup(), product]);
+        assert_eq!(known(&found)[1], 4 * 3000 + ids + 2 * 8000 + 4 * 24);
+    }
+
+    #[test]
+    fn quantised_weights_are_read_as_they_are_stored() {
+        let weights = vec![weight("w", 3, &[3, 4]), weight("s", 1, &[])];
+        let nodes = vec![
+            node("DequantizeLinear", &["w", "s"], "real"),
+            node("MatMul", &["x", "real"], "y"),
+        ];
+        let found = cost(&[7, 3], weights, nodes);
+        assert_eq!(known(&found)[..2], [2 * 7 * 4 * 3, 4 * 21 + 12 + 4 + 4 * 28]);
+        let weights = || vec![weight("w", 3, &[3, 4]), weight("s", 1, &[])];
+        let quantised = vec![node("QLinearMatMul", &["x", "s", "s", "w", "s", "s", "s", "s"], "y")];
+        assert_eq!(known(&cost(&[7, 3], weights(), quantised))[0], 2 * 7 * 4 * 3);
+        let whole = vec![node("MatMulInteger", &["x", "w"], "y")];
+        assert_eq!(known(&cost(&[7, 3], weights(), whole))[0], 2 * 7 * 4 * 3);
+    }
+
+    #[test]
+    fn shapes_that_a_graph_computes_are_followed() {
+        // x [2, 6] → [2, 3, 2] by its own size, expanded to four times as many rows.
+        let nodes = vec![
+            node("Shape", &["x"], "shape"),
+            node("Gather", &["shape", "zero"], "batch"),
+            node("Concat", &["batch", "inner"], "wanted"),
+            node("Reshape", &["x", "wanted"], "cube"),
+            node("ConstantOfShape", &["three"], "zeros"),
+            node("Equal", &["four", "one"], "differs"),
+            node("Where", &["differs", "one", "four"], "times"),
+            node("Expand", &["cube", "times"], "wide"),
+            node("MatMul", &["wide", "w"], "y"),
+        ];
+        let mut nodes = nodes;
+        nodes[2] = with(nodes[2].clone(), "axis", &[0]);
+        let contents = vec![
+            content("zero", &[0]),
+            content("inner", &[3, 2]),
+            content("three", &[3]),
+            content("one", &[1]),
+            content("four", &[4, 1, 1, 1]),
+            weight("w", 1, &[2, 5]),
+        ];
+        assert_eq!(known(&cost(&[2, 6], contents, nodes))[0], 2 * (4 * 2 * 3) * 5 * 2);
+    }
+
+    #[test]
+    fn what_is_not_known_is_named_and_never_left_out_of_a_sum() {
+        let told = |part: &Result<u64, Gap>| part.clone().expect_err("a gap").to_string();
+        let product = || node("MatMul", &["x", "w"], "z");
+        let weights = || vec![weight("w", 1, &[3, 4])];
+        // Without products behind it, an operator whose shape depends on values costs no operations.
+        let found = cost(&[7, 3], weights(), vec![product(), node("NonZero", &["z"], "y")]);
+        assert_eq!(found.flops, Ok(2 * 7 * 4 * 3));
+        assert_eq!(told(&found.least_bytes), "shapes behind `NonZero` depend on values");
+        let nodes = vec![node("NonZero", &["x"], "n"), node("MatMul", &["n", "w"], "y")];
+        let found = cost(&[7, 3], weights(), nodes);
+        assert_eq!(told(&found.flops), "shapes behind `NonZero` depend on values");
+        let mut fused = node("Conv", &["z"], "y");
+        fused.domain = "com.example".into();
+        let found = cost(&[7, 3], weights(), vec![product(), fused, node("Loop", &[], "k")]);
+        assert_eq!(
+            told(&found.flops),
+            "there is no formula for the cost of `Loop` and `com.example.Conv`"
+        );
+    }
 }

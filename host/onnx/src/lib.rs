@@ -19,12 +19,11 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use host_record::{LegalValues, ModelStructure, Port, PortAxis, Signature};
+use host_record::{LegalValues, ModelCost, ModelStructure, Port, PortAxis, Signature, Weights};
 use prost::Message;
 use prost::bytes::Buf;
 use serde::Serialize;
 
-pub use crate::cost::{Cost, NoCost};
 use crate::element::element;
 use crate::skipping::SkippingFile;
 pub use crate::value::{Kind, Value};
@@ -98,18 +97,6 @@ const QUANTISED: &[&str] = &[
     "QLinearMatMul",
 ];
 
-/// Weights of one element type.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Weights {
-    /// Tensors.
-    pub tensors: u64,
-    /// Their elements.
-    pub elements: u64,
-    /// The bytes that these take.
-    pub bytes: u64,
-}
-
 /// A file of weights beside the model's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -179,12 +166,9 @@ impl Model {
         model.encode_to_vec()
     }
 
-    /// Returns the cost of one pass, for inputs of these shapes, by name.
-    ///
-    /// # Errors
-    ///
-    /// The first operator or input whose shape is not known.
-    pub fn cost(&self, shapes: &BTreeMap<String, Vec<u64>>) -> Result<Cost, NoCost> {
+    /// Returns the cost of one pass, for inputs of these shapes, by name. What cannot be counted is a gap.
+    #[must_use]
+    pub fn cost(&self, shapes: &BTreeMap<String, Vec<u64>>) -> ModelCost {
         cost::of(&self.graph, shapes)
     }
 }
@@ -276,9 +260,13 @@ impl Facts {
         heaviest.or_else(|| FLOATS.into_iter().find(|name| self.elements.contains(*name)))
     }
 
-    /// Returns the number of elements of all floating-point weights.
+    /// Returns the number of parameters: that which an architecture of this tool states, or else the elements of
+    /// all floating-point weights.
     #[must_use]
     pub fn parameters(&self) -> u64 {
+        if let Some(stated) = self.metadata.get("tare.parameters").and_then(|it| it.parse().ok()) {
+            return stated;
+        }
         let floats = ["fp32", "fp16", "bf16", "fp64"].map(|name| self.weights.get(name));
         floats.into_iter().flatten().map(|weights| weights.elements).sum()
     }
@@ -304,11 +292,7 @@ impl Collected {
 
     fn nodes(&mut self, nodes: &[messages::Node]) {
         for node in nodes {
-            let name = match domain(&node.domain).as_str() {
-                DEFAULT => node.operator.clone(),
-                domain => format!("{domain}.{}", node.operator),
-            };
-            *self.operators.entry(name).or_default() += 1;
+            *self.operators.entry(operator(node)).or_default() += 1;
             for attribute in &node.attributes {
                 attribute.tensor.iter().chain(&attribute.tensors).for_each(|it| self.tensor(it));
                 attribute.graph.iter().chain(&attribute.graphs).for_each(|it| self.graph(it));
@@ -348,6 +332,14 @@ const DEFAULT: &str = "ai.onnx";
 
 fn domain(name: &str) -> String {
     if name.is_empty() { DEFAULT } else { name }.to_owned()
+}
+
+/// Returns an operator's name. One of another domain than the standard's has it before a dot.
+fn operator(node: &messages::Node) -> String {
+    match domain(&node.domain).as_str() {
+        DEFAULT => node.operator.clone(),
+        domain => format!("{domain}.{}", node.operator),
+    }
 }
 
 fn value(info: &messages::ValueInfo) -> Value {

@@ -115,6 +115,9 @@ pub struct Attribute {
     /// A text; empty if it is long.
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub text: Option<Bytes>,
+    /// Numbers.
+    #[prost(float, repeated, packed = "false", tag = "7")]
+    pub floats: Vec<f32>,
     /// A tensor.
     #[prost(message, optional, tag = "5")]
     pub tensor: Option<Tensor>,

@@ -7,6 +7,7 @@ use crate::device_state::DeviceStates;
 use crate::energy::Energy;
 use crate::gap::Gap;
 use crate::model_use::ModelUse;
+use crate::peaks::Peaks;
 use crate::placement::{DeviceTime, Placement};
 
 /// Conditions of a case's measurement. Everything is optional: a record from before a field was
@@ -55,6 +56,9 @@ pub struct Conditions {
     /// Meaning of the model's axes, and shapes and values of its inputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelUse>,
+    /// Peaks of the device in the precision of the case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peaks: Option<Result<Peaks, Gap>>,
 }
 
 /// Scheduling of a worker, as in force when the plugin was opened.
@@ -293,7 +297,27 @@ mod tests {
                     origin: crate::InputOrigin::Index { entries: 30522, operator: "Gather".into() },
                 }],
                 samples: Err(NotMeasured::NoBatchAxis.into()),
+                card: Some(Ok(crate::ModelCard {
+                    bytes: 9,
+                    parameters: 8,
+                    operators: [("MatMul".to_owned(), 1)].into(),
+                    weights: [("fp32".to_owned(), crate::Weights::default())].into(),
+                    cost: crate::ModelCost {
+                        flops: Ok(7),
+                        ..crate::ModelCost::unknown(&NotMeasured::NoBatchAxis.into())
+                    },
+                })),
             }),
+            peaks: Some(Ok(crate::Peaks {
+                flops_per_second: Ok(1e12),
+                bytes_per_second: Err(NotMeasured::NoBatchAxis.into()),
+                format: "fp32".into(),
+                source: crate::PeakSource::Calibrated {
+                    threads: 2,
+                    instructions: None,
+                    buffer_bytes: 1,
+                },
+            })),
         };
         let text = serde_json::to_string(&conditions).expect("JSON");
         assert_eq!(

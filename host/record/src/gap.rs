@@ -266,6 +266,54 @@ pub enum NotMeasured {
     },
     /// The case ended before the worker's memory was sampled.
     TooShortToSample,
+    /// The model's file is not in a format whose cost can be counted.
+    NotOnnx {
+        /// The reader's message.
+        reason: String,
+    },
+    /// Inputs have no shape, so the cost of a pass is not known.
+    NoInputShape {
+        /// The inputs.
+        inputs: Vec<String>,
+    },
+    /// The cost of a pass is not known.
+    NoFormula {
+        /// Operators without a formula for what they cost.
+        without_formula: Vec<String>,
+        /// Operators whose outputs have shapes that only their values tell.
+        without_shape: Vec<String>,
+    },
+    /// No table has the device's peaks, and it is not a processor that could be calibrated.
+    NoPeaks {
+        /// The device.
+        device: String,
+    },
+    /// The device's peak in this format of numbers is not known.
+    NoPeakOfFormat {
+        /// The device.
+        device: String,
+        /// The format.
+        format: String,
+        /// Formats whose peaks are known.
+        known: Vec<String>,
+    },
+    /// The processor could not be calibrated.
+    CalibrationFailed {
+        /// The reason.
+        reason: String,
+    },
+    /// The host has too little free memory to read more of it than the caches hold.
+    CalibrationMemory {
+        /// Bytes of the caches.
+        cache_bytes: u64,
+        /// Available bytes.
+        available_bytes: u64,
+    },
+    /// The cost of a query in this mode is not that of a pass.
+    NotAPass {
+        /// The mode.
+        mode: Mode,
+    },
     /// The record is older than this measurement.
     BeforeRecorded {
         /// The measurement.
@@ -398,6 +446,10 @@ fn precisions(offered: &[Precision]) -> String {
     list(&names, "and")
 }
 
+fn quoted(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| format!("`{name}`")).collect()
+}
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -502,6 +554,46 @@ impl fmt::Display for NotMeasured {
             ),
             Self::TooShortToSample => formatter.write_str(
                 "the case ended before the host sampled the worker's memory (ten times a second)",
+            ),
+            Self::NotOnnx { reason } => {
+                write!(formatter, "costs are counted over ONNX graphs, and {reason}")
+            }
+            Self::NoInputShape { inputs } => {
+                write!(formatter, "no shape is known for {}", list(&quoted(inputs), "and"))
+            }
+            Self::NoFormula { without_formula, without_shape } => {
+                if !without_formula.is_empty() {
+                    let operators = list(&quoted(without_formula), "and");
+                    write!(formatter, "there is no formula for the cost of {operators}")?;
+                }
+                if !without_shape.is_empty() {
+                    let and = if without_formula.is_empty() { "" } else { "; " };
+                    let operators = list(&quoted(without_shape), "and");
+                    write!(formatter, "{and}shapes behind {operators} depend on values")?;
+                }
+                Ok(())
+            }
+            Self::NoPeaks { device } => write!(
+                formatter,
+                "no table has the peaks of `{device}`, and only processors are calibrated"
+            ),
+            Self::NoPeakOfFormat { device, format, known } => write!(
+                formatter,
+                "the peak of {device} in {format} is not known, only in {}",
+                list(known, "and")
+            ),
+            Self::CalibrationFailed { reason } => {
+                write!(formatter, "the processor could not be calibrated: {reason}")
+            }
+            Self::CalibrationMemory { cache_bytes, available_bytes } => write!(
+                formatter,
+                "measuring the memory's bandwidth needs more than the caches hold ({}), and {} were available",
+                bytes(*cache_bytes),
+                bytes(*available_bytes)
+            ),
+            Self::NotAPass { mode } => write!(
+                formatter,
+                "costs are counted for one pass, and a query in mode {mode} is more than that"
             ),
             Self::BeforeRecorded { quantity } => {
                 write!(formatter, "the record predates the measurement of {quantity}")

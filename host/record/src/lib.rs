@@ -24,11 +24,13 @@ mod gap;
 mod key;
 mod load;
 mod model;
+mod model_card;
 mod model_use;
 mod names;
 mod number;
 mod numbered;
 mod outcome;
+mod peaks;
 mod phase;
 mod pin;
 mod placement;
@@ -73,9 +75,11 @@ pub use model::{
     AxesChoice, AxesUse, AxisName, AxisObstacle, AxisPlace, AxisUse, FixedAxis, LegalValues,
     ModelStructure, OpenAxis, Port, PortAxis, Signature, shown_axes,
 };
+pub use model_card::{ModelCard, ModelCost, Weights};
 pub use model_use::{InputOrigin, InputUse, ModelUse};
 pub use number::{Rate, Share};
 pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};
+pub use peaks::{Calibration, ComputePeak, PeakSource, Peaks};
 pub use phase::{ErrorCode, Phase};
 pub use pin::{Pin, list_of_processors, processors_of_list};
 pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gap::Gap;
 use crate::model::AxesUse;
+use crate::model_card::ModelCard;
 
 /// Inputs of a case as it was measured, and the examples that its outputs have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub struct ModelUse {
     pub inputs: Vec<InputUse>,
     /// Examples in the outputs of a run.
     pub samples: Result<u64, Gap>,
+    /// Facts about the model, and the cost of a pass over these inputs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Result<ModelCard, Gap>>,
 }
 
 /// An input of a case as it was measured.

@@ -16,8 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::DeviceInfo;
 use crate::case::CaseSpec;
+use crate::gap::Gap;
 use crate::model::ModelStructure;
 use crate::outcome::{Failure, WorkerReport};
+use crate::peaks::Calibration;
 use crate::phase::Phase;
 use crate::sample::{
     Marks, OutputBlock, OutputValues, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes,
@@ -77,6 +79,13 @@ pub enum Request {
         /// Its files on the worker's machine; the library is not opened.
         files: Box<CaseFiles>,
     },
+    /// Measure what the processor can do at most, without a plugin, on the processors that a case may use.
+    Calibrate {
+        /// [`PROTOCOL_VERSION`] of the host.
+        protocol_version: u32,
+        /// The case.
+        case: Box<CaseSpec>,
+    },
     /// Measure one case.
     Measure {
         /// [`PROTOCOL_VERSION`] of the host.
@@ -88,6 +97,9 @@ pub enum Request {
         /// File with the reference's outputs, for a case that has a check.
         #[serde(default)]
         reference: Option<PathBuf>,
+        /// Peaks of the processor, if it was calibrated.
+        #[serde(default)]
+        calibration: Option<Result<Calibration, Gap>>,
     },
     /// Run a case once for each of two batches, and keep the outputs.
     Reference {
@@ -108,7 +120,7 @@ impl Request {
     pub fn library(&self) -> Option<&Path> {
         match self {
             Self::Describe { library, .. } => Some(library),
-            Self::Inspect { .. } | Self::CheckInputs { .. } => None,
+            Self::Inspect { .. } | Self::CheckInputs { .. } | Self::Calibrate { .. } => None,
             Self::Measure { files, .. } | Self::Reference { files, .. } => Some(&files.library),
         }
     }
@@ -181,6 +193,8 @@ pub enum Message {
     Inspected(Box<ModelStructure>),
     /// Answer to [`Request::CheckInputs`]: they fit, or the model's file does not tell.
     Fits,
+    /// Answer to [`Request::Calibrate`].
+    Calibrated(Box<Calibration>),
     /// Samples.
     Samples(SampleBlock),
     /// Outputs.
@@ -203,6 +217,7 @@ enum Control {
     Cancellable,
     Described(Box<BackendDescription>),
     Inspected(Box<ModelStructure>),
+    Calibrated(Box<Calibration>),
     Finished(Box<WorkerReport>),
     Kept,
     Fits,
@@ -354,6 +369,7 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Cancellable => Control::Cancellable,
         Message::Described(description) => Control::Described(description),
         Message::Inspected(structure) => Control::Inspected(structure),
+        Message::Calibrated(calibration) => Control::Calibrated(calibration),
         Message::Finished(report) => Control::Finished(report),
         Message::Kept => Control::Kept,
         Message::Fits => Control::Fits,
@@ -377,6 +393,7 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Cancellable => Message::Cancellable,
         Control::Described(description) => Message::Described(description),
         Control::Inspected(structure) => Message::Inspected(structure),
+        Control::Calibrated(calibration) => Message::Calibrated(calibration),
         Control::Finished(report) => Message::Finished(report),
         Control::Kept => Message::Kept,
         Control::Fits => Message::Fits,

@@ -19,8 +19,10 @@ use crate::device_state::{DeviceStates, Spread};
 use crate::energy::DomainEnergy;
 use crate::gap::{Gap, NotMeasured};
 use crate::load::{Lateness, Pace};
+use crate::model_card::ModelCard;
 use crate::names::names;
 use crate::outcome::{CaseRecord, Timings, WorkerReport};
+use crate::peaks::Peaks;
 use crate::results::Direction;
 
 names! {
@@ -42,6 +44,8 @@ names! {
         Load = "load",
         /// The clock and the harness's own cost.
         Clock = "clock",
+        /// The model, the cost of a pass, and the peaks of the device.
+        Model = "model",
     }
 }
 
@@ -58,6 +62,7 @@ impl Group {
             Self::Disturbance => "Interruptions during measurement",
             Self::Load => "How the load was kept up",
             Self::Clock => "Clock and harness",
+            Self::Model => "Model and cost of a pass",
         }
     }
 }
@@ -106,7 +111,8 @@ impl Shown {
 pub struct Quantity {
     /// Its name, such as `peak-memory`: what metrics ask for.
     pub id: &'static str,
-    /// Its unit by symbol: `ns`, `s`, `B`, `J`, `1/s`, `Hz`, `W`, `°C`, or `1` for a plain number.
+    /// Its unit by symbol: `ns`, `s`, `B`, `J`, `1/s`, `Hz`, `W`, `°C`, `FLOP`, `FLOP/s`, `B/s`, or `1` for a plain
+    /// number.
     pub unit: &'static str,
     /// Which way is better.
     pub direction: Direction,
@@ -149,6 +155,9 @@ impl Quantity {
             "Hz" => "_hertz",
             "W" => "_watts",
             "°C" => "_celsius",
+            "FLOP" => "_flop",
+            "FLOP/s" => "_flop_per_second",
+            "B/s" => "_bytes_per_second",
             _ => "",
         };
         format!("{}{unit}", self.id.replace('-', "_"))
@@ -327,6 +336,20 @@ fn average_memory(record: &CaseRecord) -> Measured<u64> {
         None if memory.average_of == 0 => gap(NotMeasured::TooShortToSample),
         average => plain(average),
     })
+}
+
+fn card<T>(record: &CaseRecord, of: fn(&ModelCard) -> Result<T, Gap>) -> Measured<T> {
+    match conditions(record)?.model.as_ref()?.card.as_ref()? {
+        Ok(card) => Some(of(card)),
+        Err(gap) => Some(Err(gap.clone())),
+    }
+}
+
+fn peak(record: &CaseRecord, of: fn(&Peaks) -> &Result<f64, Gap>) -> Measured<f64> {
+    match conditions(record)?.peaks.as_ref()? {
+        Ok(peaks) => Some(of(peaks).clone()),
+        Err(gap) => Some(Err(gap.clone())),
+    }
 }
 
 use Direction::{Higher, Lower, Neutral};
@@ -807,6 +830,86 @@ pub const QUANTITIES: &[Quantity] = &[
         definition: "median cost of a round of the measuring loop with an empty target",
         source: Real(|record| report(|report| plain(Some(report.clock.loop_ns)), record)),
         metric: None,
+    },
+    Quantity {
+        id: "model-size",
+        unit: "B",
+        direction: Neutral,
+        heading: "model",
+        group: Group::Model,
+        definition: "size of the model's file and of those with its weights",
+        source: Whole(|record| card(record, |card| Ok(card.bytes))),
+        metric: Some(("model.size", None)),
+    },
+    Quantity {
+        id: "model-parameters",
+        unit: "1",
+        direction: Neutral,
+        heading: "parameters",
+        group: Group::Model,
+        definition: "elements of the model's weights",
+        source: Whole(|record| card(record, |card| Ok(card.parameters))),
+        metric: Some(("model.parameters", None)),
+    },
+    Quantity {
+        id: "model-operators",
+        unit: "1",
+        direction: Neutral,
+        heading: "operators",
+        group: Group::Model,
+        definition: "operators of the model's graphs",
+        source: Whole(|record| card(record, |card| Ok(card.operator_count()))),
+        metric: Some(("model.operators", None)),
+    },
+    Quantity {
+        id: "model-operations",
+        unit: "FLOP",
+        direction: Neutral,
+        heading: "operations",
+        group: Group::Model,
+        definition: "operations of a pass over the batch: two for each product that convolutions, products of matrices and recurrent layers sum",
+        source: Whole(|record| card(record, |card| card.cost.flops.clone())),
+        metric: Some(("model.operations", None)),
+    },
+    Quantity {
+        id: "least-traffic",
+        unit: "B",
+        direction: Neutral,
+        heading: "least traffic",
+        group: Group::Model,
+        definition: "bytes that a pass moves at least: inputs, outputs, and weights that are read, once",
+        source: Whole(|record| card(record, |card| card.cost.least_bytes.clone())),
+        metric: Some(("model.least-traffic", None)),
+    },
+    Quantity {
+        id: "unfused-traffic",
+        unit: "B",
+        direction: Neutral,
+        heading: "unfused traffic",
+        group: Group::Model,
+        definition: "bytes that a pass moves if each operator reads its inputs from memory and writes its outputs to it",
+        source: Whole(|record| card(record, |card| card.cost.unfused_bytes.clone())),
+        metric: Some(("model.unfused-traffic", None)),
+    },
+    Quantity {
+        id: "peak-compute",
+        unit: "FLOP/s",
+        direction: Neutral,
+        heading: "peak compute",
+        group: Group::Model,
+        definition: "operations for each second that the device can do at most in the precision of the case",
+        source: Real(|record| peak(record, |peaks| &peaks.flops_per_second)),
+        metric: Some(("model.peak-compute", None)),
+    },
+    Quantity {
+        id: "peak-bandwidth",
+        unit: "B/s",
+        direction: Neutral,
+        heading: "peak bandwidth",
+        group: Group::Model,
+        definition: "bytes of its memory that the device can read for each second at most",
+        source: Real(|record| peak(record, |peaks| &peaks.bytes_per_second)),
+        metric: Some(("model.peak-bandwidth", None)),
     },
 ];
 

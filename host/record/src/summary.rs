@@ -25,6 +25,8 @@ const COMPUTED: &[SummaryMetric] = &[
     computed("latency.p90", "p90", Shown::at(11, 4)),
     computed("latency.p99", "p99", Shown::at(12, 1)),
     computed("throughput.samples", "throughput", Shown::at(20, 1)),
+    computed("model.flops-utilisation", "MFU", Shown::at(25, 4).if_measured()),
+    computed("model.bandwidth-utilisation", "bandwidth used", Shown::at(26, 5).if_measured()),
     computed(
         "energy.device-per-sample",
         "device energy per sample",
@@ -47,8 +49,17 @@ const fn computed(metric: &'static str, heading: &'static str, shown: Shown) -> 
 }
 
 /// The metric plugins that come with the tool; every other one is someone's own.
-const BUNDLED: &[&str] =
-    &["latency", "throughput", "memory", "energy", "accuracy", "startup", "stability", "scaling"];
+const BUNDLED: &[&str] = &[
+    "latency",
+    "throughput",
+    "memory",
+    "energy",
+    "accuracy",
+    "startup",
+    "stability",
+    "scaling",
+    "model",
+];
 
 /// Returns whether a metric is of a plugin that comes with the tool.
 #[must_use]
@@ -88,7 +99,7 @@ mod tests {
         let headings: Vec<_> = summary().iter().map(|metric| metric.heading).collect();
         assert_eq!(
             headings.join(", "),
-            "p50, p90, p99, throughput, peak memory, device memory, allocator's memory, device energy \
+            "p50, p90, p99, throughput, MFU, bandwidth used, peak memory, device memory, allocator's memory, device energy \
              per sample, processor energy per sample, accuracy, steadiness"
         );
         let accuracy = summary().into_iter().find(|metric| metric.heading == "accuracy");

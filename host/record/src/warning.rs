@@ -12,8 +12,11 @@ use crate::gap::Gap;
 use crate::load::{Breach, SteadyClass, TimedCall};
 use crate::names::names;
 use crate::numbered::{in_process, is_first};
+use crate::peaks::PeakSource;
 use crate::placement::ProviderShare;
-use crate::words::{about, bytes, change, count, list, percent, percentile, time, time_change};
+use crate::words::{
+    about, bytes, change, count, flops, list, percent, percentile, time, time_change,
+};
 
 names! {
     /// A kind of doubt about a measurement.
@@ -49,6 +52,8 @@ names! {
         ReturnedEarly = "returned-early",
         /// Runs outside the measurement took another time than those within it.
         PassesDisagree = "passes-disagree",
+        /// More operations for each second than the device can do: its peak or their count is wrong.
+        AbovePeak = "above-peak",
         /// The backend reported figures that cannot be, which are refused.
         Impossible = "impossible",
         /// Operators ran elsewhere than on the requested device.
@@ -96,6 +101,7 @@ impl WarningKind {
             "latency" | "throughput" | "energy" | "stability" | "startup" | "scaling" => {
                 self.is_of_time()
             }
+            "model" => self == Self::AbovePeak || self.is_of_time(),
             "memory" => self.is_of_memory(),
             "accuracy" => self.is_of_outputs(),
             _ => true,
@@ -130,7 +136,8 @@ impl WarningKind {
             | Self::NotAsAsked
             | Self::TrivialOutput
             | Self::FileLost => true,
-            Self::WideInterval
+            Self::AbovePeak
+            | Self::WideInterval
             | Self::LimitUndecided
             | Self::NotANumber
             | Self::ProcessesLeft
@@ -327,6 +334,15 @@ pub enum Doubt {
         least_ns: f64,
         /// Slowest of them.
         greatest_ns: f64,
+    },
+    /// The case computed faster than the device's peak.
+    AbovePeak {
+        /// Operations for each second, by the median latency.
+        flops_per_second: f64,
+        /// The device's peak.
+        peak_flops_per_second: f64,
+        /// Source of the peak.
+        source: PeakSource,
     },
     /// The backend reported an impossible figure.
     Impossible {
@@ -646,6 +662,7 @@ impl Doubt {
             Self::Stalls { .. } => WarningKind::Stalls,
             Self::ReturnedEarly { .. } => WarningKind::ReturnedEarly,
             Self::PassesDisagree { .. } => WarningKind::PassesDisagree,
+            Self::AbovePeak { .. } => WarningKind::AbovePeak,
             Self::Impossible { .. } => WarningKind::Impossible,
             Self::FellBack { .. } => WarningKind::FellBack,
             Self::NotANumber { .. } => WarningKind::NotANumber,
@@ -692,6 +709,9 @@ impl Doubt {
             Self::ReturnedEarly { run_ns, output_ns, .. } => missing(run_ns, output_ns),
             Self::PassesDisagree { measured_ns, least_ns, greatest_ns, .. } => {
                 (measured_ns / least_ns).max(greatest_ns / measured_ns)
+            }
+            Self::AbovePeak { flops_per_second, peak_flops_per_second, .. } => {
+                flops_per_second / peak_flops_per_second
             }
             Self::FellBack { ref fallback } => fallback.time_ratio(),
             Self::NotANumber { nan_values, values, .. } => nan_values as f64 / values as f64,
@@ -926,6 +946,13 @@ impl fmt::Display for Doubt {
                 time(*least_ns),
                 time(*greatest_ns),
                 count(*runs, "run", "runs")
+            ),
+            Self::AbovePeak { flops_per_second, peak_flops_per_second, source } => write!(
+                formatter,
+                "{} are {} of the device's peak, {}; the peak or the count of operations is wrong",
+                flops(*flops_per_second),
+                percent(flops_per_second / peak_flops_per_second),
+                source
             ),
             Self::Impossible { gap } => {
                 write!(formatter, "an impossible figure from the backend was rejected: {gap}")
@@ -1302,6 +1329,18 @@ mod tests {
                 },
                 "the same query took 3.25 ms in the measurement (median), and 1.99 ms to 2.04 ms in 10 runs \
                  outside it",
+            ),
+            (
+                Doubt::AbovePeak {
+                    flops_per_second: 184.3e9,
+                    peak_flops_per_second: 153.6e9,
+                    source: PeakSource::Table {
+                        device: "a card".into(),
+                        publication: "its sheet".into(),
+                    },
+                },
+                "184 GFLOP/s are 120 % of the device's peak, published for a card (its sheet); the peak or the \
+                 count of operations is wrong",
             ),
             (
                 Doubt::Impossible { gap: gap() },

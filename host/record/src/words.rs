@@ -54,6 +54,15 @@ pub fn rate(per_second: f64) -> String {
     format!("{}/s", significant(per_second))
 }
 
+/// Formats operations for each second, such as `41.5 GFLOP/s`.
+#[must_use]
+pub fn flops(per_second: f64) -> String {
+    const UNITS: [(f64, &str); 5] = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    let unit = UNITS.iter().find(|(size, _)| per_second >= 0.9995 * size);
+    let (size, prefix) = unit.unwrap_or(&(1.0, ""));
+    format!("{} {prefix}FLOP/s", significant(per_second / size))
+}
+
 /// Formats a number of bytes in binary multiples, such as `1.50 GiB`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
@@ -148,6 +157,7 @@ mod tests {
         assert_eq!(change(2.0, 1.5), "fell 25 %");
         assert_eq!([0.07, 0.0751, 0.5, 1.5].map(percent), ["7 %", "7.5 %", "50 %", "150 %"]);
         assert_eq!([41.46, 1234.5, 2.0].map(rate), ["41.5/s", "1234/s", "2/s"]);
+        assert_eq!([7.0, 999.6e9, 41.5e9].map(flops), ["7 FLOP/s", "1.00 TFLOP/s", "41.5 GFLOP/s"]);
         assert_eq!([12, 1536, 3 << 30].map(bytes), ["12 B", "1.50 KiB", "3 GiB"]);
         assert_eq!([0.99, 0.999, 0.5].map(percentile), ["p99", "p99.9", "p50"]);
         assert_eq!([5.625, 2.5, 6.02, 12.5, 100.0].map(about), ["5.6", "2.5", "6", "12", "100"]);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    CaseSpec, ErrorCode, Failure, Gap, ModelStructure, Outcome, Phase, SampleBlock, Unsupported,
+    Calibration, CaseSpec, ErrorCode, Failure, Gap, ModelStructure, NotMeasured, Outcome, Phase,
+    Pin, SampleBlock, Unsupported,
 };
 
 use crate::environment::variables_of_worker;
@@ -27,10 +28,16 @@ pub struct LocalExecutor {
     pub commit: Option<String>,
     /// A folder for outputs of references, created when needed. Without it, no case can be checked.
     pub references: Option<PathBuf>,
+    /// Whether processors are calibrated before their first case, so that records have their peaks.
+    pub calibrate: bool,
     /// Finds the files and plugins that cases name.
     pub resolver: Arc<dyn Resolver>,
+    calibrations: Vec<(Placing, Result<Calibration, Gap>)>,
     known_references: References,
 }
+
+/// Choice of the processors that a case may use: pin, nice value, threads and clients.
+type Placing = (Pin, Option<i32>, Option<u32>, Option<u32>);
 
 /// Reason why a plugin could not be described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -55,7 +62,9 @@ impl LocalExecutor {
             describe_timeout: Duration::from_secs(30),
             commit: None,
             references: None,
+            calibrate: false,
             resolver,
+            calibrations: Vec::new(),
             known_references: References::default(),
         }
     }
@@ -150,6 +159,42 @@ impl LocalExecutor {
         }
     }
 
+    /// Returns the peaks of the processors that a case may use, measured once in a worker of their own, so that a
+    /// fault costs no case. `None` if the case runs elsewhere, or none are wanted, or a stop is requested.
+    fn calibration(
+        &mut self,
+        case: &CaseSpec,
+        interrupt: &Interrupt,
+    ) -> Option<Result<Calibration, Gap>> {
+        if !self.calibrate || case.device.kind != "cpu" {
+            return None;
+        }
+        // Threads and clients decide how many processors an automatic pin takes.
+        let (threads, clients) = match case.measure.pin {
+            Pin::Auto => (case.threads, case.key.clients),
+            _ => (None, None),
+        };
+        let placing = (case.measure.pin.clone(), case.measure.nice, threads, clients);
+        if let Some((_, known)) = self.calibrations.iter().find(|(known, _)| *known == placing) {
+            return Some(known.clone());
+        }
+        let request =
+            Request::Calibrate { protocol_version: PROTOCOL_VERSION, case: Box::new(case.clone()) };
+        let program = Program { executable: &self.worker, runtime: None, variables: &[] };
+        let (conclusion, phase, _) = self.ask(program, &request, interrupt);
+        let calibration = match conclusion {
+            Conclusion::Calibrated(calibration) => Ok(*calibration),
+            Conclusion::Interrupted => return None,
+            other => Err(match other.instead_of("peaks of the processor", phase) {
+                Failure::Gap { gap } => *gap,
+                failure => NotMeasured::CalibrationFailed { reason: failure.to_string() }.into(),
+            }),
+        };
+        tracing::debug!(?calibration, "calibrated");
+        self.calibrations.push((placing, calibration.clone()));
+        Some(calibration)
+    }
+
     /// Starts a worker for a request that measures nothing. Returns how it ended, in which phase, and its last
     /// standard error.
     fn ask(
@@ -179,6 +224,7 @@ impl LocalExecutor {
         case: &CaseSpec,
         found: Found,
         reference: Option<PathBuf>,
+        calibration: Option<Result<Calibration, Gap>>,
         events: &mut dyn Events,
         interrupt: &Interrupt,
     ) -> Result<Option<(Outcome, String)>, RunError> {
@@ -193,6 +239,7 @@ impl LocalExecutor {
             case: Box::new(case.clone()),
             files: Box::new(files),
             reference,
+            calibration,
         };
         let mut buffer = SampleBuffer::default();
         let receive = |message| {
@@ -262,8 +309,9 @@ impl Executor for LocalExecutor {
                     _ => None,
                 };
                 events.started()?;
+                let calibration = self.calibration(case, interrupt);
                 let start = Instant::now();
-                let end = self.measure(case, found, file, events, interrupt)?;
+                let end = self.measure(case, found, file, calibration, events, interrupt)?;
                 end.map(|(outcome, standard_error)| (outcome, standard_error, start.elapsed()))
             }
         };

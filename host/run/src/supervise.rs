@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use host_machine::Machine;
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    Doubt, Failure, ModelStructure, OutputBlock, Phase, StartedProcesses, WorkerReport, words,
+    Calibration, Doubt, Failure, ModelStructure, OutputBlock, Phase, StartedProcesses,
+    WorkerReport, words,
 };
 
 use crate::Interrupt;
@@ -45,6 +46,8 @@ pub(crate) enum Conclusion {
     Described(Box<BackendDescription>),
     /// The worker read the structure of a model.
     Inspected(Box<ModelStructure>),
+    /// The worker measured the peaks of the processor.
+    Calibrated(Box<Calibration>),
     /// The worker finished its case.
     Finished(Box<WorkerReport>),
     /// The worker stored the outputs of a reference.
@@ -64,6 +67,7 @@ impl Conclusion {
             Self::Interrupted => "interrupted before an answer came".into(),
             Self::Described(_)
             | Self::Inspected(_)
+            | Self::Calibrated(_)
             | Self::Finished(_)
             | Self::Kept
             | Self::Fits => {
@@ -190,6 +194,7 @@ pub(crate) fn supervise<E>(
             }
             Conclusion::Described(_)
             | Conclusion::Inspected(_)
+            | Conclusion::Calibrated(_)
             | Conclusion::Kept
             | Conclusion::Fits
             | Conclusion::Interrupted => {
@@ -342,6 +347,7 @@ impl Watch {
             },
             Message::Described(description) => Step::Conclude(Conclusion::Described(description)),
             Message::Inspected(structure) => Step::Conclude(Conclusion::Inspected(structure)),
+            Message::Calibrated(peaks) => Step::Conclude(Conclusion::Calibrated(peaks)),
             Message::Finished(mut report) => {
                 let memory = report.conditions.memory.get_or_insert_default();
                 let (sum, count) = self.average;
@@ -424,6 +430,7 @@ fn kind(message: &Message) -> &'static str {
         Message::Cancellable => "word that it can be asked to end",
         Message::Described(_) => "a description",
         Message::Inspected(_) => "the structure of a model",
+        Message::Calibrated(_) => "peaks of the processor",
         Message::Samples(_) => "samples",
         Message::Outputs(_) => "outputs",
         Message::Finished(_) => "a report",

@@ -42,6 +42,7 @@ const AMOUNTS: &[&str] = &[
     "mW",
     "W",
     "kW",
+    "FLOP",
     "Hz",
     "kHz",
     "MHz",
@@ -133,7 +134,9 @@ mod tests {
 
     #[test]
     fn amounts_are_not_negative() {
-        for unit in ["ns", "s", "B", "MiB", "J", "W", "Hz", "1/s", "tokens/s", "B/s", "J/token"] {
+        for unit in
+            ["ns", "s", "B", "MiB", "J", "W", "Hz", "1/s", "tokens/s", "B/s", "FLOP/s", "J/token"]
+        {
             assert!(fault("a.b", -1.0, None, unit).is_some(), "{unit}");
             assert!(fault("a.b", 1.0, Some((-0.5, 2.0)), unit).is_some(), "{unit}");
             assert_eq!(fault("a.b", 0.0, Some((0.0, 2.0)), unit), None, "{unit}");

@@ -35,8 +35,16 @@ fn components() -> &'static Path {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         // `cargo xtask` builds guests in the same folder, so that nothing is built twice.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("guests");
-        let metrics =
-            ["latency", "throughput", "memory", "energy", "accuracy", "stability", "scaling"];
+        let metrics = [
+            "latency",
+            "throughput",
+            "memory",
+            "energy",
+            "accuracy",
+            "stability",
+            "scaling",
+            "model",
+        ];
         let metrics: Vec<_> = metrics.iter().map(|id| format!("--package=metric-{id}")).collect();
         for (manifest, packages) in
             [("tests/guests/Cargo.toml", vec![]), ("../../plugins/Cargo.toml", metrics)]

@@ -15,6 +15,7 @@ either whole or absent, and that the phase is known in which it died.
 
 mod backend;
 mod cancel;
+mod card;
 mod clock;
 mod connection;
 mod contract;
@@ -61,7 +62,7 @@ mod warnings;
 use std::io::{self, BufRead, Read};
 
 use host_record::protocol::{Message, PROTOCOL_VERSION, Request};
-use host_record::{Failure, Phase};
+use host_record::{Failure, NotMeasured, Phase};
 
 use connection::Connection;
 use failure::Stop;
@@ -122,8 +123,18 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
             data::check_inputs(&case, &files)?;
             Message::Fits
         }
-        Request::Measure { case, files, reference, .. } => {
-            let report = measurement::measure(connection, &case, &files, reference.as_deref())?;
+        Request::Calibrate { case, .. } => {
+            let machine = host_machine::Machine::this();
+            pinning::pin(&case, &machine)?;
+            let calibration = host_peaks::calibrate(&machine);
+            let calibration = calibration.map_err(|error| Failure::Gap {
+                gap: Box::new(NotMeasured::CalibrationFailed { reason: error.reason }.into()),
+            })?;
+            Message::Calibrated(Box::new(calibration))
+        }
+        Request::Measure { case, files, reference, calibration, .. } => {
+            let (reference, calibration) = (reference.as_deref(), calibration.as_ref());
+            let report = measurement::measure(connection, &case, &files, reference, calibration)?;
             Message::Finished(Box::new(report))
         }
         Request::Reference { case, files, file, .. } => {

@@ -1,9 +1,12 @@
 //! Use of the model by a case, for its record.
 
+use std::path::Path;
+
 use host_model::{Meaning, Sizes};
 use host_record::{CaseSpec, Gap, Mode, ModelUse, NotMeasured};
 use plugin_api::client::{ModelInfo, TensorData};
 
+use crate::card;
 use crate::examples::Examples;
 use crate::inspect;
 
@@ -13,10 +16,13 @@ pub(crate) fn of(
     model: &ModelInfo,
     examples: &Examples,
     outputs: &[(String, TensorData)],
+    file: &Path,
 ) -> ModelUse {
+    let inputs = examples.uses();
     ModelUse {
         axes: examples.axes().clone(),
-        inputs: examples.uses(),
+        card: Some(card::of(file, &inputs)),
+        inputs,
         samples: samples(case, model, outputs).map_err(Gap::from),
     }
 }

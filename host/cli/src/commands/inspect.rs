@@ -36,10 +36,7 @@ pub(crate) fn inspect(
             "block": inspection.block,
         });
         document["batch"] = json!(inspection.batch);
-        match &inspection.cost {
-            Ok(cost) => document["cost"] = json!(cost),
-            Err(reason) => document["cost-unknown"] = json!(reason.to_string()),
-        }
+        document["cost"] = json!(inspection.cost);
         if let Some(engines) = &engines {
             document["engines"] = json!(engines);
         }
@@ -115,15 +112,18 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
 
 /// Returns the cost of a pass, or why it is not known.
 fn pass(inspection: &Inspection) -> String {
-    match &inspection.cost {
-        Ok(cost) => format!(
-            "{} operations and at least {} at batch {}: {} for each byte",
-            units::whole(cost.operations),
-            units::bytes(cost.least_bytes as f64),
-            inspection.batch,
-            units::number(cost.intensity()),
+    let (cost, batch) = (&inspection.cost, inspection.batch);
+    match (&cost.flops, &cost.least_bytes) {
+        (Ok(flops), Ok(bytes)) => format!(
+            "{} operations and at least {} at batch {batch}: {} for each byte",
+            units::whole(*flops),
+            units::bytes(*bytes as f64),
+            units::number(*flops as f64 / (*bytes).max(1) as f64),
         ),
-        Err(reason) => reason.to_string(),
+        (Ok(flops), Err(gap)) => {
+            format!("{} operations at batch {batch}; bytes: {gap}", units::whole(*flops))
+        }
+        (Err(gap), _) => gap.to_string(),
     }
 }
 

@@ -29,6 +29,7 @@ const WARNINGS: &str = r#"
 {"kind":"stalls","every-queries":5.6,"stalled-ns":10100000.0,"typical-ns":1020000.0,"time-ratio":0.31,"clients":1,"since-begun":false}
 {"kind":"returned-early","run-ns":900,"output-ns":2000000,"copy-ns":3000}
 {"kind":"passes-disagree","measured-ns":3250000.0,"runs":10,"least-ns":1990000.0,"greatest-ns":2040000.0}
+{"kind":"above-peak","flops-per-second":2e12,"peak-flops-per-second":1e12,"source":{"kind":"table","device":"d","publication":"p"}}
 {"kind":"impossible","gap":{"kind":"not-measured","cause":"thread-panicked"}}
 {"kind":"fell-back","fallback":{"requested":["Gpu"],"operators":9,"time-ns":200,"elsewhere":[{"provider":"Cpu","operators":3,"time-ns":50}],"names":["a","b","c"]}}
 {"kind":"not-a-number","output":"y","nan-values":1,"values":2}

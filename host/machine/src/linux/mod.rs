@@ -41,6 +41,10 @@ impl System for Files {
         processor::places(self, processors)
     }
 
+    fn cache_bytes(&self) -> Option<u64> {
+        processor::cache_bytes(self)
+    }
+
     fn governors(&self) -> BTreeSet<String> {
         processor::governors(self)
     }

@@ -70,6 +70,25 @@ pub(super) fn places(files: &Files, processors: &[u32]) -> Option<Vec<Place>> {
     processors.iter().map(place).collect()
 }
 
+/// Returns the size of the caches of the highest level. Processors that share one show it each.
+pub(super) fn cache_bytes(files: &Files) -> Option<u64> {
+    let mut caches = BTreeMap::new();
+    for number in files.numbered(FOLDER, "cpu") {
+        let folder = format!("{FOLDER}/cpu{number}/cache");
+        for index in files.numbered(&folder, "index") {
+            let text = |name: &str| files.text(&format!("{folder}/index{index}/{name}"));
+            let (Some(level), Some(size)) = (text("level"), text("size")) else { continue };
+            let kibibytes = size.strip_suffix('K').and_then(|size| size.parse::<u64>().ok());
+            let shared = text("shared_cpu_list").unwrap_or_else(|| number.to_string());
+            if let (Ok(level), Some(kibibytes)) = (level.parse::<u32>(), kibibytes) {
+                caches.insert((level, shared), kibibytes.saturating_mul(1024));
+            }
+        }
+    }
+    let last = caches.keys().map(|(level, _)| *level).max()?;
+    Some(caches.iter().filter(|((level, _), _)| *level == last).map(|(_, bytes)| bytes).sum())
+}
+
 pub(super) fn governors(files: &Files) -> BTreeSet<String> {
     let numbers = files.numbered(FOLDER, "cpu").into_iter();
     let file = |number| format!("{FOLDER}/cpu{number}/cpufreq/scaling_governor");

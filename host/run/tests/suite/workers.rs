@@ -1123,6 +1123,7 @@ fn no_worker_outlives_its_host() {
     };
     let hang = Request::Measure {
         reference: None,
+        calibration: None,
         protocol_version: PROTOCOL_VERSION,
         case: Box::new(case),
         files: Box::new(files),

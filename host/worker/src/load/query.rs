@@ -55,6 +55,14 @@ impl<'a> Load<'a> {
         Ok(Self { case, pattern, items_per_query })
     }
 
+    /// Returns the runs of the model that a query is made of.
+    pub(crate) fn runs(&self) -> u64 {
+        match self.pattern {
+            Some(Pattern::MultiStream { batches } | Pattern::Offline { batches }) => batches,
+            _ => 1,
+        }
+    }
+
     /// Returns the number of threads that issue queries.
     pub(crate) fn lanes(&self) -> NonZeroU32 {
         self.case.key.clients.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)

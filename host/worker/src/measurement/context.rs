@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use host_measure::{Clock, SystemClock};
 use host_record::protocol::CaseFiles;
-use host_record::{CaseSpec, Failure, Phase};
+use host_record::{Calibration, CaseSpec, Failure, Gap, Phase};
 
 use crate::connection::Connection;
 use crate::failure::{Stop, went_back};
@@ -15,6 +15,8 @@ pub(super) struct Context<'a> {
     pub(super) case: &'a CaseSpec,
     pub(super) files: &'a CaseFiles,
     pub(super) clock: &'a SystemClock,
+    /// Peaks of the processor, if it was calibrated.
+    pub(super) calibration: Option<&'a Result<Calibration, Gap>>,
     /// The host hears of long work at least this often.
     pub(super) interval: Duration,
 }

@@ -15,12 +15,13 @@ use super::opening::Opened;
 use super::preparing::Subject;
 use crate::early::Tested;
 use crate::failure::Stop;
+use crate::load::Load;
 use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
 use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
 use crate::{
-    clock, contract, device_state, device_time, early, model_use, profile, stages, trivial,
+    card, clock, contract, device_state, device_time, early, model_use, profile, stages, trivial,
 };
 
 /// A measurement with all its findings, except for outputs.
@@ -78,7 +79,12 @@ pub(super) fn examine(
         timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();
     let session = target.into_session();
     let outputs = timed.as_deref().unwrap_or_default();
-    let model = model_use::of(case, subject.model.info(), &subject.examples, outputs);
+    let file = &context.files.model;
+    let model = model_use::of(case, subject.model.info(), &subject.examples, outputs, file);
+    conditions.peaks = host_peaks::of(case, &subject.used, context.calibration);
+    let runs = Load::new(case, &subject.examples)?.runs();
+    let peaks = conditions.peaks.as_ref();
+    let above_peak = card::above_peak(case, &model, peaks, runs, typical_ns);
     conditions.model = Some(model);
     // One that computes nothing says so itself.
     let judged = if subject.used.contains_key("simulated") { &[][..] } else { outputs };
@@ -124,6 +130,7 @@ pub(super) fn examine(
     warnings.extend(clock::slow(&clock));
 
     warnings.extend(trivial.into_iter().map(Warning::from));
+    warnings.extend(above_peak.map(Warning::from));
 
     let mut findings = Findings { conditions, warnings, verdict };
     context.connection.enter(Phase::Stages)?;

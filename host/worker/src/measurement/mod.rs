@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use host_measure::SystemClock;
 use host_record::protocol::CaseFiles;
-use host_record::{CaseSpec, WorkerReport};
+use host_record::{Calibration, CaseSpec, Gap, WorkerReport};
 
 use crate::connection::Connection;
 use crate::failure::Stop;
@@ -30,10 +30,11 @@ pub(crate) fn measure(
     case: &CaseSpec,
     files: &CaseFiles,
     reference: Option<&Path>,
+    calibration: Option<&Result<Calibration, Gap>>,
 ) -> Result<WorkerReport, Stop> {
     let clock = SystemClock::new();
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
-    let mut context = Context { connection, case, files, clock: &clock, interval };
+    let mut context = Context { connection, case, files, clock: &clock, calibration, interval };
     let mut opened = opening::open(&mut context)?;
     let prepared = preparing::prepare(&mut context, &opened)?;
     let checked = checking::check(&mut context, prepared, reference)?;

@@ -11,7 +11,7 @@ use host_record::{
     AxesChoice, AxesUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape,
     DeviceInfo, Disturbance, Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputOrigin,
     InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Order,
-    Outcome, OutputParity, Pace, Parity, Phase, PlacementRule, PluginIdentity, Precision, Probe,
+    Outcome, OutputParity, Pace, Parity, PeakSource, Peaks, Phase, PlacementRule, PluginIdentity, Precision, Probe,
     RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling, SearchEnd,
     StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
@@ -795,10 +795,44 @@ pub fn use_input(tables: &mut Tables, case_index: u64) {
         shape: vec![8, 128],
         origin: InputOrigin::Index { entries: 30_522, operator: "Gather".to_owned() },
     };
-    let model = ModelUse { axes: AxesUse::default(), inputs: vec![input], samples: Ok(8) };
+    let model =
+        ModelUse { axes: AxesUse::default(), inputs: vec![input], samples: Ok(8), card: None };
     change_report(tables, case_index, |report| {
         report.conditions.model = Some(model.clone());
     });
+}
+
+/// Gives the first cases, so many of them, the peaks of a processor, an intensity and a computing rate.
+pub fn set_roof(tables: &mut Tables, cases: u64) {
+    let peaks = Peaks {
+        flops_per_second: Ok(1.536e11),
+        bytes_per_second: Ok(4.1e10),
+        format: "fp32".to_owned(),
+        source: PeakSource::Calibrated {
+            threads: 2,
+            instructions: Some("AVX-512 FMA".to_owned()),
+            buffer_bytes: 1 << 27,
+        },
+    };
+    for index in 0..cases {
+        change_report(tables, index, |report| {
+            report.conditions.peaks = Some(Ok(peaks.clone()));
+        });
+        let intensity = 2.0 * 3_f64.powi(index as i32);
+        let compute = (0.4 * intensity * 4.1e10).min(9e10);
+        let Some(table) = tables.get_mut("results") else { return };
+        for (metric, value, unit) in [
+            ("model.intensity", intensity, "FLOP/B"),
+            ("model.compute", compute, "FLOP/s"),
+            ("model.flops-utilisation", compute / 1.536e11, "1"),
+        ] {
+            let mut row = vec![text(&case_id(index)), text(metric), Cell::Real(value), text(unit)];
+            row.push(text("neutral"));
+            row.extend([Cell::Null, Cell::Null, Cell::Null, Cell::Null]);
+            row.extend([text("{}"), text("model"), text("0.1.0"), Cell::Null]);
+            table.rows.push(row);
+        }
+    }
 }
 
 /// Appends a text to every reason, name and remark in the records, for tests of unusual characters.

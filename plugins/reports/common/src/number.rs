@@ -22,6 +22,9 @@ fn known(unit: &str) -> Option<(Family, f64)> {
         "uJ" | "µJ" => (Family::Energy, 1e3),
         "mJ" => (Family::Energy, 1e6),
         "J" => (Family::Energy, 1e9),
+        "FLOP" => (Family::Operations, 1.0),
+        "FLOP/s" => (Family::OperationRate, 1.0),
+        "B/s" => (Family::Bandwidth, 1.0),
         _ => return None,
     })
 }
@@ -69,6 +72,9 @@ enum Family {
     Bytes,
     Rate,
     Energy,
+    Operations,
+    OperationRate,
+    Bandwidth,
 }
 
 impl Family {
@@ -83,6 +89,25 @@ impl Family {
                 (1024.0 * 1024.0 * 1024.0 * 1024.0, "TiB"),
             ],
             Self::Rate => &[(1.0, "/s")],
+            Self::Operations => &[
+                (1.0, "FLOP"),
+                (1e3, "kFLOP"),
+                (1e6, "MFLOP"),
+                (1e9, "GFLOP"),
+                (1e12, "TFLOP"),
+                (1e15, "PFLOP"),
+            ],
+            Self::OperationRate => &[
+                (1.0, "FLOP/s"),
+                (1e3, "kFLOP/s"),
+                (1e6, "MFLOP/s"),
+                (1e9, "GFLOP/s"),
+                (1e12, "TFLOP/s"),
+                (1e15, "PFLOP/s"),
+            ],
+            Self::Bandwidth => {
+                &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")]
+            }
             Self::Energy => &[(1.0, "nJ"), (1e3, "µJ"), (1e6, "mJ"), (1e9, "J")],
         }
     }
@@ -158,11 +183,14 @@ pub fn humanise(value: f64, unit: &str) -> String {
 }
 
 /// Returns a value of a metric with its unit. Accuracies are ratios, and are written as percentages
-/// with two digits after the point, because their differences matter.
+/// with two digits after the point, because their differences matter. So are parts of peaks, with one digit.
 #[must_use]
 pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
     if unit == "1" && metric.starts_with("accuracy.") {
         return format!("{:.2}{THIN}%", value * 100.0);
+    }
+    if unit == "1" && metric.ends_with("-utilisation") {
+        return format!("{:.1}{THIN}%", value * 100.0);
     }
     humanise(value, unit)
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use report_common::host_record::Measured;
+use report_common::host_record::{Gap, Measured, Peaks};
 use report_common::{
     Advice, Axis, AxisRole, Case, Configuration, Group, INPUT_HEADINGS, Labels, Outcome,
     PARITY_HEADINGS, QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, Warning, class,
@@ -36,6 +36,7 @@ pub(crate) fn page(run: &Run) -> Markup {
         ("distribution", "Latency distribution", distributions(run)),
         ("batch", "Latency and throughput against batch size", batches(run)),
         ("trade", "Throughput against latency", trades(run)),
+        ("roofline", "Roofline", rooflines(run, &labels)),
         ("warnings", "Warnings", warnings(run, &labels)),
         ("missing", "Not measured", missing(run, &labels)),
         ("parity", "Outputs compared with the reference's", parity(run, &labels)),
@@ -608,6 +609,87 @@ fn point(
         throughput: value("throughput.samples", "1/s")?,
         chosen: configuration.cases.iter().any(|case| chosen.contains(&*case.id)),
     })
+}
+
+/// Shows the cases under the roofs of their devices, a chart for each device and format of numbers.
+fn rooflines(run: &Run, labels: &Labels) -> Option<Markup> {
+    let mut roofs: Vec<(&Peaks, &str, Vec<&Case>)> = Vec::new();
+    for case in &run.cases {
+        let peaks =
+            case.report().and_then(|report| report.conditions.peaks.as_ref()?.as_ref().ok());
+        let device = case.spec().map_or("", |spec| spec.device.name.as_str());
+        let Some(peaks) = peaks else { continue };
+        match roofs.iter_mut().find(|(known, name, _)| *known == peaks && *name == device) {
+            Some((.., cases)) => cases.push(case),
+            None => roofs.push((peaks, device, vec![case])),
+        }
+    }
+    let charts: Vec<_> = roofs
+        .into_iter()
+        .filter_map(|(peaks, device, cases)| {
+            let title = format!("Roofline of {device} in {}", peaks.format);
+            let (chart, shown, all) = roofline(&title, peaks, &cases, labels)?;
+            Some((title, chart, peaks, shown, all))
+        })
+        .collect();
+    if charts.is_empty() {
+        return None;
+    }
+    Some(html! {
+        p {
+            "A case computes at most what the line allows: on its slope the memory is the limit, on its level part the arithmetic units are. The intensity counts the fewest bytes that a pass can move, so a case that moves more lies too far to the right. A case above the slope keeps its data in caches."
+        }
+        @for (title, chart, peaks, shown, all) in charts {
+            figure {
+                h3 { (title) }
+                (chart)
+                figcaption { "Peaks are " (peaks.source.to_string()) ". Numbers beside points are batch sizes." }
+                (series_left_out(shown, all))
+            }
+        }
+    })
+}
+
+/// Returns the chart, with the number of its series and of all.
+fn roofline(
+    title: &str,
+    peaks: &Peaks,
+    cases: &[&Case],
+    labels: &Labels,
+) -> Option<(Markup, usize, usize)> {
+    let names = labels.clone().without(Axis::Batch);
+    let mut series: Vec<String> = Vec::new();
+    let mut loads = Vec::new();
+    for case in cases {
+        let values = (case.value("model.intensity"), case.value("model.compute"));
+        let (Some(intensity), Some(compute)) = values else { continue };
+        if intensity <= 0.0 || compute <= 0.0 {
+            continue;
+        }
+        let name = names.label(case);
+        let known = series.iter().position(|it| *it == name);
+        let index = known.unwrap_or_else(|| {
+            series.push(name);
+            series.len() - 1
+        });
+        if index < MAXIMUM_SERIES {
+            loads.push(chart::Load {
+                label: case.key.batch.to_string(),
+                name: labels.label(case),
+                series: index,
+                intensity,
+                compute,
+            });
+        }
+    }
+    let all = series.len();
+    series.truncate(MAXIMUM_SERIES);
+    let known = |peak: &Result<f64, Gap>| peak.as_ref().ok().copied();
+    let roof = chart::Roof {
+        compute: known(&peaks.flops_per_second),
+        bandwidth: known(&peaks.bytes_per_second),
+    };
+    Some((chart::roofline(title, &series, roof, &loads)?, series.len(), all))
 }
 
 /// Returns the name of a configuration, which has no load.

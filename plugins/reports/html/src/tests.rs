@@ -251,6 +251,29 @@ fn what_devices_count_has_columns_where_there_is_any() {
 }
 
 #[test]
+fn cases_are_drawn_under_the_roof_of_their_device() {
+    let mut tables = advised(&COMPARISON);
+    assert!(!rendered(&tables).contains("id=\"roofline\""));
+    made_up::set_roof(&mut tables, 3);
+    let page = rendered(&tables).replace('\u{202f}', " ");
+    let start = page.find("id=\"roofline\"").expect("a section");
+    let section = &page[start..start + page[start..].find("</section>").expect("its end")];
+    for said in [
+        "operations per second in GFLOP/s, logarithmic",
+        "arithmetic intensity in operations per byte (FLOP/B), logarithmic",
+        "peak 154 GFLOP/s",
+        ">41.0 GB/s</text>",
+        "40 % of the roof",
+        "Peaks are calibrated with 2 threads (AVX-512 FMA; reads of 128 MiB).",
+    ] {
+        assert!(section.contains(said), "{said}: {section}");
+    }
+    assert_eq!(section.matches("class=\"roof\"").count(), 1);
+    assert_eq!(section.matches("% of the roof").count(), 3, "a point for each case");
+    assert!(page.contains(">MFU</th>") && page.contains("21.4 %"), "{page}");
+}
+
+#[test]
 fn inputs_are_told_with_shape_and_origin() {
     let mut tables = advised(&COMPARISON);
     assert!(!rendered(&tables).contains("id=\"inputs\""));

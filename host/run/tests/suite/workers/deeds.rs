@@ -115,6 +115,7 @@ fn no_process_of_a_backend_outlives_the_host() {
     };
     let request = Request::Measure {
         reference: None,
+        calibration: None,
         protocol_version: PROTOCOL_VERSION,
         case: Box::new(case),
         files: Box::new(files),

@@ -46,6 +46,11 @@ impl Axis {
         self.logarithmic
     }
 
+    /// Returns the lowest and the highest value.
+    pub(crate) fn ends(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
     /// Returns the pixel of a value.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.logarithmic {

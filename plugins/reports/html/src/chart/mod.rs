@@ -11,10 +11,12 @@ mod axis;
 mod batch;
 mod distribution;
 mod mark;
+mod roofline;
 mod trade;
 
 pub(crate) use batch::{Series, batch};
 pub(crate) use distribution::distribution;
+pub(crate) use roofline::{Load, Roof, roofline};
 pub(crate) use trade::{Point, trade};
 
 use maud::{Markup, html};
@@ -69,6 +71,36 @@ fn short(text: &str, length: usize) -> String {
     }
     let kept: String = text.chars().take(length - 1).collect();
     format!("{}…", kept.trim_end())
+}
+
+/// Returns the places of the labels that fit above or below their points, in this order of points.
+fn labelled(
+    plot: Plot,
+    points: &[(&str, (f64, f64))],
+    order: impl IntoIterator<Item = usize>,
+) -> Vec<(usize, (f64, f64))> {
+    let area = |(x, y): (f64, f64)| [x - 6.0, y - 6.0, x + 6.0, y + 6.0];
+    let mut taken: Vec<[f64; 4]> = points.iter().map(|(_, place)| area(*place)).collect();
+    let mut placed = Vec::new();
+    for index in order {
+        let (label, (x, y)) = points[index];
+        let half = 3.4 * label.chars().count() as f64;
+        let x = x.clamp(plot.left + half, plot.right - half);
+        for baseline in [y - 12.0, y + 22.0] {
+            let wanted = [x - half, baseline - 11.0, x + half, baseline + 2.0];
+            let inside = wanted[1] >= plot.top - 10.0 && wanted[3] <= plot.bottom;
+            if inside && !taken.iter().any(|other| overlap(wanted, *other)) {
+                taken.push(wanted);
+                placed.push((index, (x, baseline)));
+                break;
+            }
+        }
+    }
+    placed
+}
+
+fn overlap(one: [f64; 4], other: [f64; 4]) -> bool {
+    one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
 }
 
 /// Returns positions for labels near the given heights, moved apart so that none covers

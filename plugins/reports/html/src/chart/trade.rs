@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use report_common::{Scale, humanise};
 
 use super::axis::Axis;
-use super::{Plot, mark, path, px, svg};
+use super::{Plot, labelled, mark, path, px, svg};
 
 const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 420.0;
@@ -45,7 +45,9 @@ pub(crate) fn trade(title: &str, series: &[String], points: &[Point]) -> Option<
     let place = |point: &Point| (x.at(point.latency), y.at(point.throughput));
     let front = front(points);
     let line: Vec<_> = front.iter().map(|index| place(&points[*index])).collect();
-    let labelled = labelled(points, &front, place);
+    let others = (0..points.len()).filter(|index| !front.contains(index));
+    let labels: Vec<_> = points.iter().map(|point| (point.label.as_str(), place(point))).collect();
+    let labelled = labelled(PLOT, &labels, front.iter().copied().chain(others));
     let content = html! {
         (y.rows(PLOT, &throughput_scale, &format!("throughput in samples per second, {kind}")))
         (x.columns(PLOT, &latency_scale, &format!("p99 latency in {}, logarithmic", latency_scale.symbol())))
@@ -83,42 +85,6 @@ fn front(points: &[Point]) -> Vec<usize> {
         better
     });
     order
-}
-
-/// Returns the places of the labels that fit: above or below their point, beginning with those on the front.
-fn labelled(
-    points: &[Point],
-    front: &[usize],
-    place: impl Fn(&Point) -> (f64, f64),
-) -> Vec<(usize, (f64, f64))> {
-    let others = (0..points.len()).filter(|index| !front.contains(index));
-    let mut taken: Vec<[f64; 4]> = points
-        .iter()
-        .map(|point| {
-            let (x, y) = place(point);
-            [x - 6.0, y - 6.0, x + 6.0, y + 6.0]
-        })
-        .collect();
-    let mut placed = Vec::new();
-    for index in front.iter().copied().chain(others) {
-        let (x, y) = place(&points[index]);
-        let half = 3.4 * points[index].label.chars().count() as f64;
-        let x = x.clamp(PLOT.left + half, PLOT.right - half);
-        for baseline in [y - 12.0, y + 22.0] {
-            let wanted = [x - half, baseline - 11.0, x + half, baseline + 2.0];
-            let inside = wanted[1] >= PLOT.top - 10.0 && wanted[3] <= PLOT.bottom;
-            if inside && !taken.iter().any(|other| overlap(wanted, *other)) {
-                taken.push(wanted);
-                placed.push((index, (x, baseline)));
-                break;
-            }
-        }
-    }
-    placed
-}
-
-fn overlap(one: [f64; 4], other: [f64; 4]) -> bool {
-    one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
 }
 
 fn tooltip(point: &Point) -> String {
