@@ -246,6 +246,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
                 one(ones.f_triu(diagonal)?.f_tril(diagonal))
             })
         }
+        "SpaceToDepth" if attributes.text("mode") == Some("CRD") => return Ok(None),
         "DepthToSpace" | "SpaceToDepth" => blocks(node)?,
         _ => return Ok(None),
     }))
