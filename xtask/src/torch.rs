@@ -166,7 +166,12 @@ fn fetch(libtorch: &Path) -> Result<(), Failed> {
             .arg("--requirement")
             .arg(&requirement)
             .run()?;
-        command("python3").args(["-I", "-c", UNPACK]).arg(work.join(file)).arg(&work).args(LIBRARIES).run()?;
+        command("python3")
+            .args(["-I", "-c", UNPACK])
+            .arg(work.join(file))
+            .arg(&work)
+            .args(LIBRARIES)
+            .run()?;
         fs::create_dir_all(libtorch).at(libtorch)?;
         for name in ["include", "lib"] {
             let target = libtorch.join(name);
@@ -201,11 +206,7 @@ fn stub(libtorch: &Path) -> Result<(), Failed> {
     }
     let source = libtorch.join("stub.c");
     fs::write(&source, "\n").at(&source)?;
-    command("cc")
-        .args(["-shared", "-Wl,-soname,libtorch.so", "-o"])
-        .arg(&target)
-        .arg(&source)
-        .run()
+    command("cc").args(["-shared", "-Wl,-soname,libtorch.so", "-o"]).arg(&target).arg(&source).run()
 }
 
 #[cfg(test)]

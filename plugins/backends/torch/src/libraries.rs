@@ -77,7 +77,9 @@ fn open_torch(runtime: Option<&OsStr>) -> Result<()> {
             None => "not PyTorch, or one before 2.9".into(),
         };
         let path = path.display();
-        return Err(missing(format!("{path} is {found}; this plugin needs {major}.{minor}.{patch}")));
+        return Err(missing(format!(
+            "{path} is {found}; this plugin needs {major}.{minor}.{patch}"
+        )));
     }
     std::mem::forget(library);
     Ok(())
@@ -126,7 +128,10 @@ fn own_path() -> Result<PathBuf> {
     // SAFETY: the address is one of this library's, and the result is written to a place of its type.
     let answered = unsafe { libc::dladdr(here, &raw mut found) } != 0 && !found.dli_fname.is_null();
     if !answered {
-        return Err(Error::new(ErrorCode::Internal, "the loader does not know this library's path"));
+        return Err(Error::new(
+            ErrorCode::Internal,
+            "the loader does not know this library's path",
+        ));
     }
     // SAFETY: the loader's name of a library is a C string that lives as long as the library.
     let name = unsafe { CStr::from_ptr(found.dli_fname) };

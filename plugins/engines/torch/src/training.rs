@@ -386,7 +386,7 @@ mod tests {
         };
         let (batch, ten) = (Dimension::Dynamic("batch".into()), Dimension::Fixed(10));
         let model = ModelInfo {
-            inputs: vec![tensor("image", &[batch.clone()])],
+            inputs: vec![tensor("image", std::slice::from_ref(&batch))],
             outputs: vec![tensor("logits", &[batch.clone(), ten.clone()])],
         };
         let info = |loss| {

@@ -255,13 +255,14 @@ fn transposed_convolution(attributes: &Attributes) -> Result<Operation, Wrong> {
         let (places, kernel) = (&x.size()[2..], &weight.size()[2..]);
         let axes = places.len();
         let (strides, dilations) = (window.strides(axes), window.dilations(axes));
-        let more = more.clone().unwrap_or_else(|| vec![0; axes]);
-        let full = |axis: usize| {
-            strides[axis] * (places[axis] - 1)
-                + (kernel[axis] - 1) * dilations[axis]
-                + 1
-                + more[axis]
+        let mut more = more.clone().unwrap_or_else(|| vec![0; axes]);
+        let reach = |axis: usize| {
+            strides[axis] * (places[axis] - 1) + (kernel[axis] - 1) * dilations[axis] + 1
         };
+        for (axis, wanted) in wanted.iter().flatten().enumerate().take(axes) {
+            more[axis] = more[axis].max(wanted - reach(axis));
+        }
+        let full = |axis: usize| reach(axis) + more[axis];
         let automatic = window.automatic;
         let same = matches!(automatic, Automatic::SameUpper | Automatic::SameLower);
         let pads = match &wanted {

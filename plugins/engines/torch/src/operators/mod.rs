@@ -1,7 +1,7 @@
 /*!
 The operators of ONNX's standard, built from those of libtorch.
 
-[`operation`] reads a node's attributes once, and returns the function that computes it. Versions 13 to 26 of the
+[`operation`] reads a node's attributes once, and returns the function that computes it. Versions 13 to 28 of the
 standard are read; a version that changed nothing but the element types of an operator needs no code here.
 */
 
@@ -16,7 +16,7 @@ use crate::error::{Wrong, wrong};
 use crate::onnx::Node;
 
 /// Versions of the standard's operators that are read.
-pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 13..=26;
+pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 13..=28;
 
 /// Outputs of a node.
 pub(crate) type Outputs = Result<Vec<Tensor>, Wrong>;

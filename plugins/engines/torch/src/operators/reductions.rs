@@ -12,6 +12,12 @@ fn sum(x: &Tensor, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
     x.f_sum_dim_intlist(axes, keep, x.f_kind()?)
 }
 
+/// Returns whether an axis to reduce has no elements.
+fn is_empty(x: &Tensor, axes: &[i64]) -> bool {
+    let sizes = x.size();
+    axes.iter().any(|axis| sizes.get(*axis as usize) == Some(&0))
+}
+
 fn product(x: &Tensor, axes: &[i64], keep: bool) -> Result<Tensor, TchError> {
     let kind = x.f_kind()?;
     let mut sorted = axes.to_vec();
@@ -28,12 +34,14 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         "ReduceLogSum" => |x, axes, keep| sum(x, axes, keep)?.f_log(),
         "ReduceLogSumExp" => |x, axes, keep| x.f_logsumexp(axes, keep),
         "ReduceMax" => |x, axes, keep| match x.f_kind()? {
-            Kind::Bool => x.f_to_kind(Kind::Uint8)?.f_amax(axes, keep)?.f_to_kind(Kind::Bool),
+            Kind::Bool => x.f_any_dims(axes, keep),
+            _ if is_empty(x, axes) => sum(x, axes, keep)?.f_full_like(f64::NEG_INFINITY),
             _ => x.f_amax(axes, keep),
         },
         "ReduceMean" => |x, axes, keep| x.f_mean_dim(axes, keep, None),
         "ReduceMin" => |x, axes, keep| match x.f_kind()? {
-            Kind::Bool => x.f_to_kind(Kind::Uint8)?.f_amin(axes, keep)?.f_to_kind(Kind::Bool),
+            Kind::Bool => x.f_all_dims(axes, keep),
+            _ if is_empty(x, axes) => sum(x, axes, keep)?.f_full_like(f64::INFINITY),
             _ => x.f_amin(axes, keep),
         },
         "ReduceProd" => product,

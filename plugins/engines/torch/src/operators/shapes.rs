@@ -152,21 +152,18 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         }
         "ScatterElements" => {
             let axis = axis.unwrap_or(0);
-            let reduction = match attributes.text("reduction").unwrap_or("none") {
-                "none" => None,
-                "add" => Some("sum"),
-                "mul" => Some("prod"),
-                "max" => Some("amax"),
-                "min" => Some("amin"),
+            let add = match attributes.text("reduction").unwrap_or("none") {
+                "none" => false,
+                "add" => true,
                 _ => return Ok(None),
             };
             Box::new(move |call| {
                 let (x, index, updates) = (call.at(0)?, call.at(1)?, call.at(2)?);
                 let axis = axis_of(axis, x.dim())?;
                 let index = counted(index, x.size()[axis as usize])?;
-                one(match reduction {
-                    None => x.f_scatter(axis, &index, updates),
-                    Some(reduction) => x.f_scatter_reduce(axis, &index, updates, reduction),
+                one(match add {
+                    false => x.f_scatter(axis, &index, updates),
+                    true => x.f_scatter_add(axis, &index, updates),
                 })
             })
         }
@@ -222,11 +219,13 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         "TopK" => {
             let axis = axis.unwrap_or(-1);
             let largest = attributes.integer("largest").unwrap_or(1) != 0;
-            let sorted = attributes.integer("sorted").unwrap_or(1) != 0;
             Box::new(move |call| {
                 let count = integers(call.at(1)?)?.first().copied();
                 let count = count.ok_or_else(|| wrong!("the number of values is missing"))?;
-                let (values, places) = call.at(0)?.f_topk(count, axis, largest, sorted)?;
+                // Of equal values the first is taken, which libtorch's own function does not promise.
+                let (values, places) = call.at(0)?.f_sort_stable(true, axis, largest)?;
+                let values = values.f_narrow(axis, 0, count)?.f_contiguous()?;
+                let places = places.f_narrow(axis, 0, count)?.f_contiguous()?;
                 Ok(vec![values, places])
             })
         }
@@ -247,6 +246,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
                 one(ones.f_triu(diagonal)?.f_tril(diagonal))
             })
         }
+        "SpaceToDepth" if attributes.text("mode") == Some("CRD") => return Ok(None),
         "DepthToSpace" | "SpaceToDepth" => blocks(node)?,
         _ => return Ok(None),
     }))
