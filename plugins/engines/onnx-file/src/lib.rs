@@ -36,7 +36,7 @@ const TYPES: &[(&str, DataType)] = &[
 /// A model's file, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnnxFile {
-    facts: Facts,
+    facts: Box<Facts>,
 }
 
 impl OnnxFile {
@@ -68,7 +68,7 @@ impl OnnxFile {
             };
             Error::new(code, message)
         })?;
-        Ok(Self { facts })
+        Ok(Self { facts: Box::new(facts) })
     }
 
     /// Returns the facts that do not depend on the SDK.
