@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use host_record::{PluginIdentity, Views};
-use host_store::{PluginRole, ReportFolder, RunFolder, RunViews, StoreError};
+use host_store::{EmptyViews, PluginRole, ReportFolder, RunFolder, RunViews, StoreError};
 use host_wasm::{GuestError, GuestErrorKind, Sandbox};
 use serde_json::Map;
 
@@ -70,7 +70,7 @@ pub fn report(
     to: Option<&Path>,
     observer: &mut dyn Observer,
 ) -> Result<Reports> {
-    write(run, guests, to, false, observer)
+    write(run, guests, to, false, None, observer)
 }
 
 /// Writes reports of an old run, with the plugins found now. `path` is the run's folder.
@@ -127,7 +127,7 @@ pub fn report_again(
             observer.notice(Notice::OtherReport(&change));
         }
     }
-    let reports = write(&run, &guests, options.to.as_deref(), false, observer)?;
+    let reports = write(&run, &guests, options.to.as_deref(), false, None, observer)?;
     Ok((run, reports))
 }
 
@@ -137,6 +137,7 @@ pub(crate) fn write(
     guests: &Guests,
     to: Option<&Path>,
     only_missing: bool,
+    mut begun: Option<EmptyViews>,
     observer: &mut dyn Observer,
 ) -> Result<Reports> {
     let parent = to.map_or_else(|| run.reports_folder(), Path::to_owned);
@@ -149,7 +150,7 @@ pub(crate) fn write(
             Ok((folder, None)) => {
                 let views = match &views {
                     Some(views) => Rc::clone(views),
-                    None => Rc::clone(views.insert(Rc::new(RunViews::open(run)?))),
+                    None => Rc::clone(views.insert(Rc::new(RunViews::open_in(begun.take(), run)?))),
                 };
                 write_one(&guests.sandbox, guest, views, &folder)
             }

@@ -17,8 +17,8 @@ use host_plan::{Plan, PlannedCase};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
 use host_run::{DescribeError, Interrupt, LocalExecutor};
 use host_store::{
-    NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder, RunPlugin,
-    RunViews, RunWriter, StoreError,
+    EmptyViews, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder,
+    RunPlugin, RunViews, RunWriter, StoreError,
 };
 use host_wasm::{Cancel, GuestErrorKind, Sandbox};
 
@@ -387,6 +387,7 @@ impl StartedRun {
         let mut interrupted = self.measure(interrupt, observer)?;
         let cancel = cancel(interrupt, interrupted);
         self.guests.sandbox.heed(cancel.clone());
+        let mut views = Some(EmptyViews::begin());
         let mut missing =
             Missing { metrics: !self.compute_metrics(&cancel, observer)?, ..Missing::default() };
         let (mut written, mut imported) = (Vec::new(), None);
@@ -397,13 +398,13 @@ impl StartedRun {
             missing.reports = ids(&self.guests.reports);
             interrupted = true;
         } else {
-            missing.recommenders = self.ask_recommenders(observer)?;
+            missing.recommenders = self.ask_recommenders(&mut views, observer)?;
             // Reports and database tell when the run ended, and a run without its reports has not finished.
             self.writer.end()?;
             let (folder, results) = (self.writer.folder().clone(), self.results.clone());
             let (reports, done) = thread::scope(|scope| {
                 let importing = scope.spawn(|| import(&results, &folder));
-                let reports = self.write_reports(reports, observer);
+                let reports = self.write_reports(reports, views, observer);
                 (reports, importing.join().expect("importing does not panic"))
             });
             let reports = reports?;
@@ -492,7 +493,11 @@ impl StartedRun {
     }
 
     /// Asks the recommenders whose advice is missing or of earlier values. Returns those that are missing still.
-    fn ask_recommenders(&mut self, observer: &mut dyn Observer) -> Result<Vec<String>> {
+    fn ask_recommenders(
+        &mut self,
+        views: &mut Option<EmptyViews>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<String>> {
         let folder = self.writer.folder();
         let recorded = if self.is_news { Vec::new() } else { folder.recommendations()? };
         let is_recorded = |guest: &&Guest| {
@@ -502,7 +507,11 @@ impl StartedRun {
         };
         let Guests { sandbox, recommenders, .. } = &self.guests;
         let asked: Vec<&Guest> = recommenders.iter().filter(|guest| !is_recorded(guest)).collect();
-        let advised = ask(folder, sandbox, &asked, observer)?;
+        let mut for_advice = None;
+        if !asked.is_empty() {
+            for_advice = views.replace(EmptyViews::begin());
+        }
+        let advised = ask(folder, sandbox, &asked, for_advice, observer)?;
         for record in &advised.records {
             self.writer.record_recommendations(record)?;
             self.is_news = true;
@@ -511,9 +520,14 @@ impl StartedRun {
         Ok(advised.missing)
     }
 
-    fn write_reports(&mut self, to: Option<&Path>, observer: &mut dyn Observer) -> Result<Reports> {
+    fn write_reports(
+        &mut self,
+        to: Option<&Path>,
+        views: Option<EmptyViews>,
+        observer: &mut dyn Observer,
+    ) -> Result<Reports> {
         let folder = self.writer.folder();
-        let reports = reports::write(folder, &self.guests, to, !self.is_news, observer)?;
+        let reports = reports::write(folder, &self.guests, to, !self.is_news, views, observer)?;
         self.guest_failure = reports.failure.or(self.guest_failure);
         Ok(reports)
     }
@@ -541,20 +555,21 @@ pub fn recommend(
     observer: &mut dyn Observer,
 ) -> Result<Advised> {
     let recommenders: Vec<&Guest> = guests.recommenders.iter().collect();
-    ask(folder, &guests.sandbox, &recommenders, observer)
+    ask(folder, &guests.sandbox, &recommenders, None, observer)
 }
 
 fn ask(
     folder: &RunFolder,
     sandbox: &Sandbox,
     recommenders: &[&Guest],
+    views: Option<EmptyViews>,
     observer: &mut dyn Observer,
 ) -> Result<Advised> {
     let mut advised = Advised::default();
     if recommenders.is_empty() {
         return Ok(advised);
     }
-    let views: Rc<dyn Views> = Rc::new(RunViews::open(folder)?);
+    let views: Rc<dyn Views> = Rc::new(RunViews::open_in(views, folder)?);
     for Guest { plugin, identity, options, .. } in recommenders {
         match sandbox.recommend(plugin, Rc::clone(&views), options) {
             Ok(advice) => {

@@ -1053,7 +1053,7 @@ mod tests {
     }
 
     fn with(mut node: Node, name: &str, integers: &[i64]) -> Node {
-        let (integer, integers) = (integers[0], integers.to_vec());
+        let (integer, integers) = (Some(integers[0]), integers.to_vec());
         node.attributes.push(Attribute {
             name: name.into(),
             integer,
@@ -1075,7 +1075,7 @@ mod tests {
     fn value(name: &str) -> ValueInfo {
         let dimensions = vec![Dimension { size: None, name: Some("n".into()) }];
         let tensor = Some(TensorType { element: 1, shape: Some(Shape { dimensions }) });
-        ValueInfo { name: name.into(), kind: Some(Type { tensor }) }
+        ValueInfo { name: name.into(), kind: Some(Type { tensor, ..Type::default() }) }
     }
 
     /// Returns the cost of a graph from `x` to `y`.
@@ -1120,7 +1120,7 @@ mod tests {
         let found = cost(&[7, 3], vec![weight("w", 1, &[4, 3])], vec![gemm]);
         assert_eq!(known(&found), [2 * 7 * 4 * 3, 4 * (21 + 12 + 28), 4 * (21 + 12 + 28)]);
         let mut einsum = node("Einsum", &["x", "w"], "y");
-        let text = b"bij, jk -> bik".to_vec();
+        let text = Some(b"bij, jk -> bik".as_slice().into());
         einsum.attributes.push(Attribute { name: "equation".into(), text, ..Attribute::default() });
         let found = cost(&[5, 7, 3], vec![weight("w", 1, &[3, 4])], vec![einsum]);
         assert_eq!(known(&found)[0], 2 * 5 * 7 * 4 * 3);

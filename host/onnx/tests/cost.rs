@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use host_architectures::{Architecture, Axis, Element};
 use host_onnx::Model;
-use host_record::{ModelCost, NotMeasured};
+use host_record::{LegalValues, ModelCost, NotMeasured};
 use proptest::prelude::*;
 
 /// Returns the cost for a batch and a length of sequences.
@@ -54,7 +54,7 @@ fn operations_of_vision_are_the_published_ones() {
 #[test]
 fn operations_are_those_of_torch() {
     let counted = [
-        ("resnet18", 3_628_146_688),
+        ("resnet18", 3_628_146_688_u64),
         ("resnet50", 8_178_368_512),
         ("mobilenet_v3_large", 433_179_520),
         ("efficientnet_b0", 771_629_504),
@@ -101,9 +101,10 @@ fn every_architecture_has_a_cost_and_moves_the_weights_that_it_reads() {
         let least = cost.least_bytes.clone().expect("it is known");
         // Rows of a table that are not looked up stay where they are.
         let weights = 4 * model.parameters();
-        match file.facts.tables.is_empty() {
-            true => assert!(least >= weights, "{name}: {least}"),
-            false => assert!(least > weights / 4, "{name}: {least}"),
+        let mut legal = file.facts.legal.values();
+        match legal.any(|values| matches!(values, LegalValues::Index { .. })) {
+            false => assert!(least >= weights, "{name}: {least}"),
+            true => assert!(least > weights / 4, "{name}: {least}"),
         }
         assert!(cost.unfused_bytes.clone().expect("it is known") > least, "{name}: {cost:?}");
         assert!(cost.intensity().expect("it is known") > 0.0, "{name}");
@@ -148,8 +149,11 @@ fn quantised_models_have_the_products_of_their_fp32_ones() {
         let model = architecture.model(element, 0);
         let shapes = BTreeMap::from([("image".to_owned(), vec![1, 3, 224, 224])]);
         let file = Model::of_bytes(model.file()).expect("a model");
-        file.cost(&shapes).unwrap_or_else(|error| panic!("{error}"))
+        file.cost(&shapes)
     });
-    assert_eq!(full.operations, int8.operations);
-    assert!(int8.least_bytes < full.least_bytes / 3, "{int8:?} {full:?}");
+    // Quantising and its inverse are operations too, a few for each value.
+    let (full_flops, int8_flops) = (full.flops.expect("known"), int8.flops.expect("known"));
+    assert!((1.0..1.05).contains(&(int8_flops as f64 / full_flops as f64)), "{int8_flops} {full_flops}");
+    let (full, int8) = (full.least_bytes.expect("known"), int8.least_bytes.expect("known"));
+    assert!(int8 < full / 3, "{int8} {full}");
 }

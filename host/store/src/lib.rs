@@ -41,4 +41,4 @@ pub use run::{
     PluginRole, Program, RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder,
     RunHeader, RunPlugin, RunWriter, TornLine,
 };
-pub use views::RunViews;
+pub use views::{EmptyViews, RunViews};

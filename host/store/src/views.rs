@@ -8,6 +8,7 @@ import. So a report needs no database file and waits for no lock, and views agre
 use std::cell::Cell as Flag;
 use std::fs;
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use duckdb::{Appender, Connection, params};
@@ -48,7 +49,38 @@ pub struct RunViews {
     records: Flag<bool>,
 }
 
+/// An empty database for views. It takes as long to make as to fill, so it can be made beside other work.
+#[derive(Debug)]
+pub struct EmptyViews(JoinHandle<Result<Connection, StoreError>>);
+
+impl EmptyViews {
+    /// Begins to make one, in a thread.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self(thread::spawn(empty))
+    }
+}
+
+fn empty() -> Result<Connection, StoreError> {
+    let mut connection = in_memory()?;
+    bring_up_to_date(&mut connection, Path::new(":memory:"))?;
+    Ok(connection)
+}
+
 impl RunViews {
+    /// As [`RunViews::open`], with a database that was begun before, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunViews::open`].
+    pub fn open_in(begun: Option<EmptyViews>, folder: &RunFolder) -> Result<Self, StoreError> {
+        let connection = match begun {
+            Some(begun) => begun.0.join().expect("making a database does not panic")?,
+            None => empty()?,
+        };
+        Self::fill_with(connection, folder)?.confined()
+    }
+
     /// Reads a run folder into memory, except its samples. Can be called during the run; the views then show its
     /// current state.
     ///
@@ -56,20 +88,25 @@ impl RunViews {
     ///
     /// If the folder cannot be read.
     pub fn open(folder: &RunFolder) -> Result<Self, StoreError> {
-        let views = Self::open_unconfined(folder)?;
-        confine(&views.connection, views.folder.path())?;
-        Ok(views)
+        Self::open_in(None, folder)
+    }
+
+    fn confined(self) -> Result<Self, StoreError> {
+        confine(&self.connection, self.folder.path())?;
+        Ok(self)
     }
 
     /// As [`RunViews::open`], on a connection that may write files. Only for this crate's queries.
     pub(crate) fn open_unconfined(folder: &RunFolder) -> Result<Self, StoreError> {
+        Self::fill_with(empty()?, folder)
+    }
+
+    fn fill_with(mut connection: Connection, folder: &RunFolder) -> Result<Self, StoreError> {
         let started = Instant::now();
         let (path, ended) = (folder.path(), folder.ended.clone());
         let path = path.canonicalize().map_err(StoreError::io("read", path))?;
         let mut folder = RunFolder::open(&path)?;
         folder.ended = ended;
-        let mut connection = in_memory()?;
-        bring_up_to_date(&mut connection, &path)?;
         let inspection = folder.inspect()?;
         import(&mut connection, &folder, &inspection)?;
         let lost = inspection.lost;
