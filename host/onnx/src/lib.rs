@@ -527,7 +527,7 @@ mod tests {
         assert_eq!(precision(&[scale, shape.clone()], none()), Some("fp32"));
         assert_eq!(precision(&[weights("w", BFLOAT16, &[4])], none()), Some("bf16"));
         let of_input = |element| messages::Graph { inputs: vec![input("x", element)], ..none() };
-        assert_eq!(precision(&[shape.clone()], of_input(FLOAT16)), Some("fp16"));
+        assert_eq!(precision(std::slice::from_ref(&shape), of_input(FLOAT16)), Some("fp16"));
         assert_eq!(precision(&[shape], of_input(INT64)), None);
         let node =
             messages::Node { operator: "DequantizeLinear".into(), ..messages::Node::default() };
