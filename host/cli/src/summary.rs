@@ -326,7 +326,8 @@ impl Summary {
         let names = || cases.iter().flat_map(|case| &case.metrics).map(|value| &*value.metric);
         for wanted in summary() {
             if let Some(metric) = wanted.find(names()) {
-                let column = metric_column(metric, wanted.heading, wanted.shown, cases);
+                let column =
+                    metric_column(metric, wanted.heading, wanted.shown, wanted.instead, cases);
                 let has_column = column.is_some();
                 metrics.extend(has_column.then(|| (wanted.heading.into(), metric.into())));
                 columns.extend(column);
@@ -344,7 +345,7 @@ impl Summary {
                 names
             });
         for name in own.into_iter().take(3) {
-            columns.extend(metric_column(name, name, Shown::at(u8::MAX, 5), cases));
+            columns.extend(metric_column(name, name, Shown::at(u8::MAX, 5), None, cases));
             metrics.push((name.to_owned(), name.to_owned()));
         }
         if cases.iter().any(|case| !case.notes().is_empty()) {
@@ -630,7 +631,13 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
 }
 
 /// Returns the column of a metric; `None` if no case has it.
-fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Option<Column> {
+fn metric_column(
+    name: &str,
+    heading: &str,
+    shown: Shown,
+    instead: Option<(&str, &str)>,
+    cases: &[&Case],
+) -> Option<Column> {
     if !has_column(shown, cases.iter().filter_map(|case| case.metric(name))) {
         return None;
     }
@@ -639,7 +646,15 @@ fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Op
             // The number stands for the word.
             (Ok(_), Some(class)) => visible::line(class).into_owned(),
             (Ok(value), None) => units::metric(name, *value, &found.unit),
-            (Err(_), _) => "gap".into(),
+            (Err(_), _) => {
+                let other = instead.and_then(|(name, word)| Some((name, case.metric(name)?, word)));
+                match other {
+                    Some((name, MetricValue { value: Ok(value), unit, .. }, word)) => {
+                        format!("{} ({word})", units::metric(name, *value, unit))
+                    }
+                    _ => "gap".into(),
+                }
+            }
         },
         None => String::new(),
     };

@@ -387,7 +387,9 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
     let (place, label) = match error {
         PlanError::Empty => (mentions.exclude.clone(), "leaves nothing"),
         PlanError::NoReference { .. } => (mentions.reference.clone(), "cannot be used"),
-        PlanError::Axes { model, .. } | PlanError::Steers { model, .. } => {
+        PlanError::Axes { model, .. }
+        | PlanError::Steers { model, .. }
+        | PlanError::Computed { model, .. } => {
             (mentions.models.get(model).cloned(), "does not fit its file")
         }
         _ => (mentions.matrix.clone(), "cannot be planned"),

@@ -41,6 +41,21 @@ pub enum PlanError {
         /// The input.
         input: String,
     },
+    /// An input is computed with before it is looked up in a table, and the manifest does not give it.
+    #[error(
+        "the model `{model}`: `{operator}` computes with `{input}` before it is looked up in a table of {entries} entries, \
+         so it is not known which values are legal"
+    )]
+    Computed {
+        /// The model's id.
+        model: String,
+        /// The input.
+        input: String,
+        /// Entries of the table.
+        entries: u64,
+        /// The operator.
+        operator: String,
+    },
     /// No cell is left.
     #[error("the matrix is empty: `exclude` removes every cell")]
     Empty,
@@ -62,6 +77,9 @@ impl PlanError {
             Self::Axes { obstacle, .. } => obstacle.hint(),
             Self::Steers { input, .. } => Some(format!(
                 "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
+            )),
+            Self::Computed { input, .. } => Some(format!(
+                "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 0, high = 100 }}`"
             )),
             _ => None,
         }

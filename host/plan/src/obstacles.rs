@@ -98,9 +98,15 @@ impl Obstacles {
 
 fn check_trip_counts(model: &Model, file: &FileId, facts: &Facts) -> Result<(), PlanError> {
     let values = drawn_values(model, file, facts);
-    let input = values.into_iter().find(|(_, values)| *values == LegalValues::Steers);
-    match input {
-        Some((input, _)) => Err(PlanError::Steers { model: model.id.clone(), input }),
-        None => Ok(()),
+    let model = || model.id.clone();
+    for (input, values) in values {
+        match values {
+            LegalValues::Steers => return Err(PlanError::Steers { model: model(), input }),
+            LegalValues::Computed { entries, operator } => {
+                return Err(PlanError::Computed { model: model(), input, entries, operator });
+            }
+            _ => {}
+        }
     }
+    Ok(())
 }

@@ -42,6 +42,12 @@ fn legal(values: onnx_file::LegalValues) -> LegalValues {
         onnx_file::LegalValues::Index { entries, operator } => {
             LegalValues::Index { entries, operator }
         }
+        onnx_file::LegalValues::Below { entries, operator } => {
+            LegalValues::Below { entries, operator }
+        }
+        onnx_file::LegalValues::Computed { entries, operator } => {
+            LegalValues::Computed { entries, operator }
+        }
         onnx_file::LegalValues::Ones => LegalValues::Ones,
         onnx_file::LegalValues::Positions { entries } => LegalValues::Positions { entries },
         onnx_file::LegalValues::Steers => LegalValues::Steers,

@@ -68,8 +68,12 @@ pub struct OnnxFile {
     external: BTreeMap<String, u64>,
     /// Nodes of the graph and of its subgraphs.
     nodes: Vec<Node>,
-    /// Shapes of weights, by name.
+    /// Shapes of weights and constants, by name.
     shapes: BTreeMap<String, Vec<u64>>,
+    /// Weights and constants that are one whole number, by name.
+    numbers: BTreeMap<String, i64>,
+    /// Whether weights in another file lack the place where they begin, or their length. The format allows that.
+    unplaced: bool,
 }
 
 /// An input or output.
@@ -116,7 +120,7 @@ impl OnnxFile {
             tensor: Tensor::default(),
             entry: (String::new(), String::new()),
             node: Node::default(),
-            attribute: (String::new(), 0),
+            attribute: Attribute::default(),
             graphs: 0,
             functions: 0,
         };
@@ -133,6 +137,13 @@ impl OnnxFile {
     /// Returns the files that hold weights, relative to the model's folder. They lie in it, and are long enough.
     pub fn weights(&self) -> impl Iterator<Item = &str> {
         self.external.keys().map(String::as_str)
+    }
+
+    /// Returns whether all weights in other files say where they begin, and how long they are. The format has
+    /// defaults for both: the beginning of the file, and the size of the weights.
+    #[must_use]
+    pub fn places_its_weights(&self) -> bool {
+        !self.unplaced
     }
 
     /// Returns the model's inputs and outputs, in its own types.
@@ -287,6 +298,9 @@ impl Message {
 /// Messages within messages; subgraphs of real models are nested a few levels deep.
 const DEEPEST: u32 = 200;
 
+/// Bytes of a number of variable length, at most.
+const LONGEST_NUMBER: u64 = 10;
+
 /// Depth of the fields of the model's own graph.
 const OWN_GRAPH: u32 = 2;
 
@@ -299,8 +313,36 @@ struct Tensor {
     shape: Vec<u64>,
     external: bool,
     location: String,
-    offset: u64,
-    length: u64,
+    offset: Option<u64>,
+    length: Option<u64>,
+    /// The last whole number in the list of elements.
+    listed: Option<i64>,
+    /// All elements, if they are as short as one number.
+    raw: Vec<u8>,
+}
+
+impl Tensor {
+    /// Returns the element, if there is only one, and it is a whole number.
+    fn number(&self) -> Option<i64> {
+        let only = self.count == 1 && !self.external;
+        let of_float = |value: f32| (value.fract() == 0.0).then_some(value as i64);
+        match (self.element, self.raw.as_slice()) {
+            _ if !only => None,
+            (onnx::INT64 | onnx::INT32, []) => self.listed,
+            (onnx::INT64, raw) => Some(i64::from_le_bytes(raw.try_into().ok()?)),
+            (onnx::INT32, raw) => Some(i32::from_le_bytes(raw.try_into().ok()?).into()),
+            (onnx::FLOAT, raw) => of_float(f32::from_le_bytes(raw.try_into().ok()?)),
+            _ => None,
+        }
+    }
+}
+
+/// An attribute of a node, as far as it is read.
+#[derive(Default)]
+struct Attribute {
+    name: String,
+    /// Its whole number, or the last one of a list.
+    number: i64,
 }
 
 struct Scan {
@@ -317,8 +359,8 @@ struct Scan {
     entry: (String, String),
     /// The node that is being read.
     node: Node,
-    /// Name and whole number of its attribute that is being read.
-    attribute: (String, u64),
+    /// Its attribute that is being read.
+    attribute: Attribute,
     graphs: u32,
     /// Functions that are being read; their names are their own.
     functions: u32,
@@ -352,12 +394,24 @@ impl Scan {
                 field_end.ok_or_else(|| damaged("is truncated, or not an ONNX model"))?;
             match message.child(field) {
                 Some(child) if tag & 7 == 2 => self.child(child, field_end, depth + 1)?,
-                // A list of sizes in one stretch.
-                _ if message.is_tensor() && field == 1 && tag & 7 == 2 => {
+                // A list of sizes in one stretch, or of a single element.
+                _ if message.is_tensor()
+                    && tag & 7 == 2
+                    && (field == 1 || (matches!(field, 5 | 7) && length <= LONGEST_NUMBER)) =>
+                {
                     while self.at < field_end {
                         let size = self.number(field_end)?;
                         self.take_number(message, field, size);
                     }
+                }
+                _ if message.is_tensor()
+                    && tag & 7 == 2
+                    && matches!(field, 4 | 9)
+                    && matches!(length, 4 | 8) =>
+                {
+                    self.tensor.raw = vec![0; length as usize];
+                    self.file.read_exact(&mut self.tensor.raw)?;
+                    self.at = field_end;
                 }
                 _ if message.has_text_in(field) && tag & 7 == 2 => {
                     let text = self.text(length)?;
@@ -417,12 +471,15 @@ impl Scan {
             Message::Node => {
                 let node = std::mem::replace(&mut self.node, outer.unwrap_or_default());
                 if self.functions == 0 {
-                    self.found.nodes.push(node);
+                    self.take_node(node);
                 }
             }
-            Message::Attribute if attribute.0 == "axis" => {
-                self.node.axis = Some(attribute.1.cast_signed());
-            }
+            Message::Attribute => match attribute.name.as_str() {
+                "axis" | "axes" => self.node.axis = Some(attribute.number),
+                "batch_dims" => self.node.batch_axes = attribute.number,
+                "value_int" => self.node.constant = Some((Vec::new(), Some(attribute.number))),
+                _ => {}
+            },
             Message::Function => self.functions -= 1,
             Message::Initializer | Message::Tensor => self.take_tensor(child, own),
             _ => {}
@@ -444,7 +501,10 @@ impl Scan {
                 self.tensor.element = number;
                 self.found.all.insert(number);
             }
-            (Message::Attribute, 3) => self.attribute.1 = number,
+            (Message::Initializer | Message::Tensor, 5 | 7) => {
+                self.tensor.listed = Some(number.cast_signed());
+            }
+            (Message::Attribute, 3 | 8) => self.attribute.number = number.cast_signed(),
             (Message::Initializer | Message::Tensor, 14) => self.tensor.external = number == 1,
             // A negative size, which is a very large number here, is unknown.
             (Message::Dimension, 1) if i64::try_from(number).is_ok() => {
@@ -463,7 +523,7 @@ impl Scan {
                 self.found.quantised |= QUANTISED.contains(&text.as_str());
                 self.node.operator = text;
             }
-            (Message::Attribute, 1) => self.attribute.0 = text,
+            (Message::Attribute, 1) => self.attribute.name = text,
             (Message::Initializer, 8) => self.tensor.name = text,
             (Message::Entry, 1) => self.entry.0 = text,
             (Message::Entry, 2) => self.entry.1 = text,
@@ -478,8 +538,8 @@ impl Scan {
         let (key, value) = std::mem::take(&mut self.entry);
         match key.as_str() {
             "location" => self.tensor.location = value,
-            "offset" => self.tensor.offset = value.parse().unwrap_or(0),
-            "length" => self.tensor.length = value.parse().unwrap_or(0),
+            "offset" => self.tensor.offset = value.parse().ok(),
+            "length" => self.tensor.length = value.parse().ok(),
             _ => {}
         }
     }
@@ -489,17 +549,41 @@ impl Scan {
         let elements = self.found.weights.entry(tensor.element).or_default();
         *elements = elements.saturating_add(tensor.count);
         if tensor.external && !tensor.location.is_empty() {
-            let needed = self.found.external.entry(tensor.location).or_default();
-            *needed = (*needed).max(tensor.offset.saturating_add(tensor.length));
+            self.found.unplaced |= tensor.offset.is_none() || tensor.length.is_none();
+            let size = dtype(tensor.element).map_or(0, |dtype| dtype.size() as u64);
+            let length = tensor.length.unwrap_or_else(|| tensor.count.saturating_mul(size));
+            let needed = self.found.external.entry(tensor.location.clone()).or_default();
+            *needed = (*needed).max(tensor.offset.unwrap_or(0).saturating_add(length));
         }
-        if message == Message::Initializer {
-            if own {
-                self.found.initializers.insert(tensor.name.clone());
+        let number = tensor.number();
+        match message {
+            Message::Initializer => {
+                if own {
+                    self.found.initializers.insert(tensor.name.clone());
+                }
+                if self.functions == 0 {
+                    self.take_constant(tensor.name, tensor.shape, number);
+                }
             }
-            if self.functions == 0 {
-                self.found.shapes.insert(tensor.name, tensor.shape);
-            }
+            _ => self.node.constant = Some((tensor.shape, number)),
         }
+    }
+
+    fn take_constant(&mut self, name: String, shape: Vec<u64>, number: Option<i64>) {
+        if let Some(number) = number {
+            self.found.numbers.insert(name.clone(), number);
+        }
+        self.found.shapes.insert(name, shape);
+    }
+
+    fn take_node(&mut self, mut node: Node) {
+        if let Some((shape, number)) = node.constant.take()
+            && node.operator == "Constant"
+            && let Some(output) = node.outputs.first()
+        {
+            self.take_constant(output.clone(), shape, number);
+        }
+        self.found.nodes.push(node);
     }
 
     /// Reads a number of variable length: seven bits a byte, the lowest first.
@@ -677,7 +761,45 @@ mod tests {
         let error = scan_named("m.onnx", &model, &[("weights.bin", 4495)]).expect_err("cut off");
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
         assert!(error.to_string().ends_with("weights.bin has 4495 bytes of 4496"), "{error}");
-        scan_named("m.onnx", &model, &[("weights.bin", 4496)]).expect("whole");
+        let file = scan_named("m.onnx", &model, &[("weights.bin", 4496)]).expect("whole");
+        assert!(file.places_its_weights());
+    }
+
+    #[test]
+    fn weights_in_other_files_may_lack_their_place() {
+        let external = [number(14, 1), entry("location", "weights.bin")];
+        let model = model(&[weights("w", onnx::FLOAT, &[100], &external)]);
+        let error = scan_named("m.onnx", &model, &[("weights.bin", 399)]).expect_err("cut off");
+        assert!(error.to_string().ends_with("weights.bin has 399 bytes of 400"), "{error}");
+        let file = scan_named("m.onnx", &model, &[("weights.bin", 400)]).expect("whole");
+        assert!(!file.places_its_weights());
+    }
+
+    #[test]
+    fn constants_of_one_number_are_read() {
+        let tensor = |element, data: Vec<u8>| [number(2, element), data].concat();
+        let constant = |output: &str, tensor: &[u8]| {
+            let value = [stretch(1, b"value"), stretch(5, tensor)].concat();
+            stretch(
+                1,
+                &[stretch(2, output.as_bytes()), stretch(4, b"Constant"), stretch(5, &value)]
+                    .concat(),
+            )
+        };
+        let int = [stretch(1, b"value_int"), number(3, 9)].concat();
+        let nodes = [
+            constant("raw", &tensor(onnx::INT64, stretch(9, &7_i64.to_le_bytes()))),
+            constant("listed", &tensor(onnx::INT64, number(7, 8))),
+            constant("packed", &tensor(onnx::INT32, stretch(5, &[5]))),
+            constant("float", &tensor(onnx::FLOAT, stretch(9, &3_f32.to_le_bytes()))),
+            constant("half", &tensor(onnx::FLOAT, stretch(9, &0.5_f32.to_le_bytes()))),
+            constant("two", &tensor(onnx::INT32, [number(1, 2), stretch(9, &[0; 8])].concat())),
+            stretch(1, &[stretch(2, b"int"), stretch(4, b"Constant"), stretch(5, &int)].concat()),
+        ];
+        let file = scan(&model(&[nodes.concat()])).expect("a model");
+        let numbers: Vec<_> = file.numbers.iter().map(|(name, it)| (name.as_str(), *it)).collect();
+        assert_eq!(numbers, [("float", 3), ("int", 9), ("listed", 8), ("packed", 5), ("raw", 7)]);
+        assert_eq!(file.shapes["two"], [2], "a table may be a constant");
     }
 
     #[test]

@@ -216,6 +216,7 @@ mod tests {
             name: "a".to_owned(),
             values: 40,
             beyond: 0,
+            far_beyond: 0,
             max_absolute_error: figures[0],
             max_relative_error: figures[1],
             scale: None,
