@@ -619,7 +619,7 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
         output.cosine.map_or_else(String::new, |cosine| format!("{cosine:.6}"))
     });
     figure("top-1 the same", "top-1", &|(_, _, output)| {
-        output.top1.map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
+        output.shown_top1().map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
     });
     let allowed = column("allowed", false, &|(_, tolerance, _)| tolerance.to_string());
     let short = rows.iter().map(|(_, tolerance, _)| {

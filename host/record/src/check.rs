@@ -181,3 +181,12 @@ pub struct OutputParity {
     /// is not class scores, or no row is clear. For whole numbers, the share of equal values.
     pub same_class: Option<f64>,
 }
+
+impl OutputParity {
+    /// Returns the share of rows whose largest value is in the same place, if the rows are class scores. Of other
+    /// outputs, such as the map of a detector, it means nothing.
+    #[must_use]
+    pub fn shown_top1(&self) -> Option<f64> {
+        self.top1.filter(|_| self.same_class.is_some())
+    }
+}

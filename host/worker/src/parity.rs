@@ -568,8 +568,7 @@ fn beyond(parity: &Parity) -> Option<Difference> {
         figure("relative", output.max_relative_error),
         share("cosine", output.cosine),
         share("correlation", output.correlation),
-        // Rows of another output are not classes.
-        share("top-1 agreement", output.top1.filter(|_| output.same_class.is_some())),
+        share("top-1 agreement", output.shown_top1()),
         share("of clear rows or whole numbers", output.same_class),
     );
     Some(Difference::OfCase(DifferenceKind::BeyondTolerance, detail))

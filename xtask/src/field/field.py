@@ -383,15 +383,16 @@ they compute the work of the original, and nothing useful.
 {table(["model", "engine", "precision", "outcome", "reason"], refusals)}
 ## Differences from ONNX Runtime
 
-The other engines in fp32, and OpenVINO in the narrower precisions that it has on this processor. *Greatest error* is that of all outputs, each as a part of the output's scale (`host_record::Tolerance`). Cosine,
-correlation, top-1 and *same class* are the lowest of all outputs; the last is judged for class scores and whole
-numbers. [Models](../design/models.md) says which default tolerances follow from this table.
+The other engines in fp32, and OpenVINO in the narrower precisions that it has on this processor. *Greatest error* is
+that of all outputs, each as a part of the output's scale (`host_record::Tolerance`). Cosine, correlation, top-1 and
+*same class* are the lowest of all outputs; the last is judged for class scores and whole numbers, and top-1 means
+nothing for other outputs. [Models](../design/models.md) says which default tolerances follow from this table.
 
 {table(["model", "engine", "precision", ">greatest error", ">values beyond", ">cosine", ">correlation", ">top-1",
         ">same class", "verdict"], errors)}
 ## Latencies
 
-Median latencies through the tool. *÷ bare* is their ratio to a bare loop in Python, a process of its own, that calls
+Median latencies through the tool, of the first round. *÷ bare* is their ratio to a bare loop in Python, a process of its own, that calls
 the same library with the same settings and preallocated inputs: the median of {arguments.rounds} rounds of
 {arguments.seconds:g} s each, first the tool and then the loop. A Python call costs some microseconds, so small models
 are faster through the tool. rten has no library for Python. [Fidelity](fidelity.md) compares with loops over the C

@@ -780,7 +780,7 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
             cosine: Some(0.999_987),
             correlation: Some(0.999_981),
             top1: Some(0.975),
-            same_class: None,
+            same_class: Some(1.0),
         }],
     };
     change_report(tables, case_index, |report| {
