@@ -1337,7 +1337,8 @@ mod tests {
                     values: 2,
                     in_reference: true,
                 },
-                "1 of 2 values of output `y` are NaN",
+                "1 of 2 values of output `y` are NaN, in the reference as well: the model answers so, and the \
+                 comparison covers the others only",
             ),
             (
                 Doubt::TrivialOutput {

@@ -687,7 +687,7 @@ mod tests {
         assert!(odd.contains("2 of 8 values are infinite or not a number, and here"), "{odd}");
         let stale = told(&FIRST, &FIRST);
         assert!(stale.contains("is the same for two batches whose outputs differ here"), "{stale}");
-        let row = told(&[0.0, 0.0, 3.0, 4.0], &SECOND);
+        let row = told(&[1.0, -2.0, 0.0, 0.0], &SECOND);
         assert!(row.contains("1 of 4 rows are zero, and here they are not"), "{row}");
     }
 
