@@ -130,13 +130,18 @@ fn figures(
         let rules =
             Rules { tolerance, precision: case.precision, named: case.labelled && index == 0 };
         figures.push(rules.of_output(name, &pairs));
-        if let Some(lie) = lie(case.precision, &pairs) {
+        if let Some(lie) = lie(smallest(case.precision), &pairs) {
             return Err(Difference::OfCase(lie.kind(), lie.of_case(name)));
         }
         // Any number may be a class.
         let is_whole = pairs.iter().all(|pair| pair.whole);
         let swapped: Vec<Pair> = pairs.into_iter().map(Pair::swapped).collect();
-        if let Some(lie) = lie(case.precision, &swapped).filter(|_| !is_whole) {
+        // A sigmoid may round a small probability to zero.
+        let least = match are_probabilities(&swapped) {
+            true => step_of_one(Precision::Fp32),
+            false => smallest(case.precision),
+        };
+        if let Some(lie) = lie(least, &swapped).filter(|_| !is_whole) {
             return Err(Difference::OfReference(lie.of_reference(name)));
         }
     }
@@ -284,8 +289,8 @@ impl Lie {
     }
 }
 
-/// Returns whether outputs are not results at all.
-fn lie(precision: Precision, pairs: &[Pair]) -> Option<Lie> {
+/// Returns whether outputs are not results at all. Sizes up to `least` may be zero.
+fn lie(least: f64, pairs: &[Pair]) -> Option<Lie> {
     let values = || pairs.iter().flat_map(Pair::values);
     let odd = values().filter(|(reference, found)| reference.is_finite() && !found.is_finite());
     let odd = odd.count();
@@ -294,7 +299,6 @@ fn lie(precision: Precision, pairs: &[Pair]) -> Option<Lie> {
     }
     let scale = values().map(|(reference, _)| reference.abs()).filter(|size| size.is_finite());
     let scale = scale.fold(0.0, f64::max);
-    let least = smallest(precision);
     if scale > least && values().all(|(_, found)| found == 0.0) {
         return Some(Lie::Zeros);
     }
