@@ -7,10 +7,12 @@ lays out the plugins before it measures. This crate has few dependencies, becaus
 
 mod bench;
 mod check;
+mod field;
 mod fuzz;
 mod generate;
 mod layout;
 mod macos;
+mod python;
 mod runtimes;
 mod setup;
 mod shell;
@@ -45,6 +47,9 @@ Tasks:
   bench [NAME]        Measure the tool itself: loop, start, minimal, plan, guest; or prove a claim and write a page
                       of docs/reference: overhead, statistics, repeatability, and
                       fidelity [--rounds N] [--seconds N] [--runtime NAME]
+  field [--rounds N] [--seconds N] [--model ID]
+                      Fetch public trained models, run them on all engines of a processor, and write
+                      docs/reference/field.md
   package FOLDER      Copy the built tool, with its plugins, into a folder
 ";
 
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         "test" => check::test(rest),
         "lint" => check::lint(),
         "check-macos" => macos::check_macos(),
+        "field" => field::field(rest),
         "fuzz" => fuzz::fuzz(rest),
         "generate" => generate::generate(rest.iter().any(|argument| argument == "--check")),
         "bench" => bench::bench(rest),

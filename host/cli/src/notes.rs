@@ -11,6 +11,10 @@ use crate::visible::{self, wrapped};
 /// Lines of a note's text that are shown at most.
 const TEXT: usize = 2;
 
+/// Lines of the reason of a failure or a gap that are shown at most. It goes from the place to the cause, so if it is
+/// cut, then in the middle.
+const REASON: usize = 6;
+
 /// The severity of a note, and the word that it begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word {
@@ -73,7 +77,10 @@ impl Note {
     /// Returns the heading on one line and the text below it.
     fn whole(&self, width: usize, palette: Palette) -> Fitted {
         let (head, head_is_cut) = self.line(&self.head, width, palette);
-        let text = in_lines(&self.text, width, "  ", TEXT);
+        let text = match self.word {
+            Word::Failed | Word::Gap | Word::NoValue => both_ends(&self.text, width, "  ", REASON),
+            Word::Invalid | Word::Warning => in_lines(&self.text, width, "  ", TEXT),
+        };
         let mut lines = vec![head];
         lines.extend(text.lines);
         let mut shortened = head_is_cut || text.shortened || self.stands_for_others;
@@ -85,9 +92,16 @@ impl Note {
         Fitted { lines, shortened }
     }
 
-    /// Returns heading and text on one line, cut to the width.
+    /// Returns heading and text on one line, cut to the width: a reason in its middle.
     fn brief(&self, width: usize, palette: Palette) -> String {
-        self.line(&format!("{}: {}", self.brief, self.text), width, palette).0
+        let text = match self.word {
+            Word::Failed | Word::Gap | Word::NoValue => {
+                let head = self.word.text().len() + 2 + self.brief.chars().count() + 2;
+                in_the_middle(&on_one_line(&self.text), width.saturating_sub(head))
+            }
+            Word::Invalid | Word::Warning => self.text.clone(),
+        };
+        self.line(&format!("{}: {text}", self.brief), width, palette).0
     }
 
     fn line(&self, rest: &str, width: usize, palette: Palette) -> (String, bool) {
@@ -164,6 +178,32 @@ pub(crate) fn in_lines(text: &str, width: usize, indent: &str, most: usize) -> F
     Fitted { lines, shortened }
 }
 
+/// Breaks a text into lines of `width`. Of more than `most`, the first and the last are kept.
+fn both_ends(text: &str, width: usize, indent: &str, most: usize) -> Fitted {
+    let mut whole = in_lines(text, width, indent, usize::MAX);
+    if whole.lines.len() > most {
+        let first = most / 2;
+        let last = whole.lines.len() - (most - first - 1);
+        whole.lines.splice(first..last, [format!("{indent}…")]);
+        whole.shortened = true;
+    }
+    whole
+}
+
+/// Cuts a text to a width, and keeps its end, which has the cause.
+fn in_the_middle(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    // Less than that is no cause.
+    const LEAST: usize = 30;
+    if count <= width || width < LEAST {
+        return text.to_owned();
+    }
+    let first = width / 3;
+    let start: String = text.chars().take(first).collect();
+    let end: String = text.chars().skip(count - (width - first - 3)).collect();
+    format!("{} … {}", start.trim_end(), end.trim_start())
+}
+
 /// Joins the lines of a text, with control characters made visible.
 fn on_one_line(text: &str) -> String {
     let text = visible::lines(text);
@@ -213,6 +253,26 @@ mod tests {
         let fitted = fit(notes, room, 60, Palette::new(false));
         assert!(fitted.lines.iter().all(|line| line.chars().count() <= 60), "{fitted:?}");
         (fitted.lines.join("\n"), fitted.shortened)
+    }
+
+    #[test]
+    fn the_cause_of_a_failure_is_not_cut() {
+        let words = |count: usize| vec!["through"; count].join(" ");
+        let text = format!("the backend failed in phase load: {}: no such operator", words(60));
+        let notes = [note(Word::Failed, "one", &text), note(Word::Gap, "two", &text)];
+        let (whole, is_cut) = drawn(&notes, 20);
+        assert!(is_cut);
+        let lines: Vec<_> = whole.lines().collect();
+        assert_eq!(lines.len(), 2 * (1 + REASON), "{whole}");
+        assert!(lines[1].starts_with("  the backend failed in phase load: through"), "{whole}");
+        assert_eq!(lines[4], "  …", "{whole}");
+        assert!(lines[REASON].ends_with("no such operator"), "{whole}");
+        let (brief, _) = drawn(&notes, 2);
+        for line in brief.lines() {
+            assert!(line.contains(" … ") && line.ends_with("no such operator"), "{brief}");
+        }
+        let short = [note(Word::Failed, "one", &format!("{}: no such operator", words(30)))];
+        assert_eq!(drawn(&short, 9).1, false, "six lines are shown");
     }
 
     #[test]

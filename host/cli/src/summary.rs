@@ -329,7 +329,8 @@ impl Summary {
         let names = || cases.iter().flat_map(|case| &case.metrics).map(|value| &*value.metric);
         for wanted in summary() {
             if let Some(metric) = wanted.find(names()) {
-                let column = metric_column(metric, wanted.heading, wanted.shown, cases);
+                let column =
+                    metric_column(metric, wanted.heading, wanted.shown, wanted.instead, cases);
                 let has_column = column.is_some();
                 metrics.extend(has_column.then(|| (wanted.heading.into(), metric.into())));
                 columns.extend(column);
@@ -347,7 +348,7 @@ impl Summary {
                 names
             });
         for name in own.into_iter().take(3) {
-            columns.extend(metric_column(name, name, Shown::at(u8::MAX, 5), cases));
+            columns.extend(metric_column(name, name, Shown::at(u8::MAX, 5), None, cases));
             metrics.push((name.to_owned(), name.to_owned()));
         }
         if cases.iter().any(|case| !case.notes().is_empty()) {
@@ -637,7 +638,7 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
         output.cosine.map_or_else(String::new, |cosine| format!("{cosine:.6}"))
     });
     figure("top-1 the same", "top-1", &|(_, _, output)| {
-        output.top1.map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
+        output.shown_top1().map_or_else(String::new, |top1| format!("{:.1} %", 100.0 * top1))
     });
     let allowed = column("allowed", false, &|(_, tolerance, _)| tolerance.to_string());
     let short = rows.iter().map(|(_, tolerance, _)| {
@@ -649,7 +650,13 @@ fn columns_of_comparison(rows: &[Compared<'_>], common: &Common) -> Vec<Column> 
 }
 
 /// Returns the column of a metric; `None` if no case has it.
-fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Option<Column> {
+fn metric_column(
+    name: &str,
+    heading: &str,
+    shown: Shown,
+    instead: Option<(&str, &str)>,
+    cases: &[&Case],
+) -> Option<Column> {
     if !has_column(shown, cases.iter().filter_map(|case| case.metric(name))) {
         return None;
     }
@@ -658,7 +665,15 @@ fn metric_column(name: &str, heading: &str, shown: Shown, cases: &[&Case]) -> Op
             // The number stands for the word.
             (Ok(_), Some(class)) => visible::line(class).into_owned(),
             (Ok(value), None) => units::metric(name, *value, &found.unit),
-            (Err(_), _) => "gap".into(),
+            (Err(_), _) => {
+                let other = instead.and_then(|(name, word)| Some((name, case.metric(name)?, word)));
+                match other {
+                    Some((name, MetricValue { value: Ok(value), unit, .. }, word)) => {
+                        format!("{} ({word})", units::metric(name, *value, unit))
+                    }
+                    _ => "gap".into(),
+                }
+            }
         },
         None => String::new(),
     };

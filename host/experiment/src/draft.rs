@@ -459,6 +459,7 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
         ),
         PlanError::Axes { model, .. }
         | PlanError::Steers { model, .. }
+        | PlanError::Computed { model, .. }
         | PlanError::NoFile { model, .. } => {
             (mentions.models.get(model).cloned(), "does not fit its file")
         }

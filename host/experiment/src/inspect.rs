@@ -218,7 +218,10 @@ struct Drawn {
 
 /// Returns the inputs that decide what is computed, or how much. All others are drawn as the graph tells.
 fn steering(facts: &Facts) -> impl Iterator<Item = String> {
-    let steer = facts.legal.iter().filter(|(_, legal)| **legal == LegalValues::Steers);
+    let steer = facts
+        .legal
+        .iter()
+        .filter(|(_, legal)| matches!(legal, LegalValues::Steers | LegalValues::Computed { .. }));
     steer.map(|(name, _)| name.clone())
 }
 

@@ -350,7 +350,8 @@ table! {
 table! {
     /// Largest accepted difference from the reference's outputs, by the precision of the case.
     TolerancesTable {
-        /// In fp32. When absent: of-scale 1e-4, relative 1e-3, cosine 0.9999, top1 0.999.
+        /// In fp32. When absent: of-scale 1e-4, relative 1e-3, outliers 0.005, cosine 0.9999,
+        /// top1 0.999.
         "fp32" fp32: ToleranceTable, optional;
         /// In fp16. When absent: of-scale 3e-2, relative 2e-2, cosine 0.999, top1 0.99.
         "fp16" fp16: ToleranceTable, optional;
@@ -372,6 +373,8 @@ table! {
         "of-scale" of_scale: f64, optional;
         /// Additional error, relative to the reference's value.
         "relative" relative: f64, optional;
+        /// Share of values that may be off by up to ten times as much. When absent: 0, and 0.005 in fp32.
+        "outliers" outliers: f64, optional;
         /// Smallest cosine similarity between output and reference, and smallest correlation.
         "cosine" cosine: f64, optional;
         /// Smallest share of rows with the same class, for class scores, and of equal values, for whole numbers.

@@ -729,7 +729,8 @@ fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
     let tolerances = tables.into_iter().map(|(precision, table)| {
         let mut tolerance = Tolerance::of(precision);
         if let Some(table) = table {
-            let ToleranceTable { absolute, of_scale, relative, cosine, top1 } = table.get_ref();
+            let ToleranceTable { absolute, of_scale, relative, outliers, cosine, top1 } =
+                table.get_ref();
             let given = |value: &Option<At<f64>>,
                          default: f64,
                          range: std::ops::RangeInclusive<f64>,
@@ -751,6 +752,7 @@ fn check(table: &CheckTable, reader: &mut Reader) -> Option<OutputCheck> {
             tolerance.absolute = given(absolute, tolerance.absolute, 0.0..=f64::MAX, reader);
             tolerance.of_scale = given(of_scale, tolerance.of_scale, 0.0..=f64::MAX, reader);
             tolerance.relative = given(relative, tolerance.relative, 0.0..=f64::MAX, reader);
+            tolerance.outliers = given(outliers, tolerance.outliers, 0.0..=1.0, reader);
             tolerance.cosine = given(cosine, tolerance.cosine, -1.0..=1.0, reader);
             tolerance.top1 = given(top1, tolerance.top1, 0.0..=1.0, reader);
         }

@@ -7,7 +7,8 @@ declares that with `[model.axes]`. For what it does not declare, the default rul
 
 - **Batch**: each axis whose symbol contains `batch` or is `N`, `B` or `bs`, at any position; and the first
   axis of an input if it has no symbol, or one that an exporter has made up (`unk__12`, `s0`,
-  `x_dynamic_axes_1`, `dim_0`), or if the model does not say how many axes the input has. If there is none,
+  `x_dynamic_axes_1`, `dim_0`), or if the model does not say how many axes the input has. A symbol that stands
+  twice in one input (the nodes of an N × N adjacency matrix) does not count examples. If there is no such axis,
   first axes that are fixed at 1.
 - **Sequence**: each axis whose symbol contains `seq` and not `past`.
 - An axis to which the manifest gives a size takes no part in either.

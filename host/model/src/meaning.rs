@@ -150,9 +150,19 @@ fn axes(
     found
 }
 
+/// Returns whether a symbol stands twice in one input, as in an adjacency matrix of N × N nodes. Examples do not
+/// depend on each other, so such a symbol does not count them, in no input.
+fn is_squared(signature: &Signature, symbol: &str) -> bool {
+    let times = |port: &Port| {
+        let axes = port.axes.iter().flatten();
+        axes.filter(|axis| matches!(axis, PortAxis::Dynamic(other) if other == symbol)).count()
+    };
+    !symbol.is_empty() && signature.inputs.iter().any(|port| times(port) > 1)
+}
+
 fn batch_axes(signature: &Signature, sizes: Sizes<'_>) -> Vec<AxisPlace> {
     let mut places = axes(signature, sizes, |axis, symbol| {
-        is_batch(symbol) || (axis == 0 && is_made_up(symbol))
+        (is_batch(symbol) || (axis == 0 && is_made_up(symbol))) && !is_squared(signature, symbol)
     });
     // An input has one: the one with the name, or else the first.
     places.sort_by_key(|place| match &place.size {

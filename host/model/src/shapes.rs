@@ -278,6 +278,24 @@ mod tests {
     }
 
     #[test]
+    fn a_symbol_twice_in_one_input_does_not_count_examples() {
+        let inputs: Axes<'_> = &[("nodes", &["N", "16"]), ("adjacency", &["N", "N"])];
+        let graph = Model::new(inputs, &[("scores", &["N", "3"])]);
+        insta::assert_snapshot!(graph.refusal(1, None), @"axis 0 (`N`) of `nodes`, axis 0 (`N`) of `adjacency` and axis 1 (`N`) of `adjacency` have no size; give them sizes in the `[[model]]` with `axes.sizes = { N = … }`");
+        insta::assert_snapshot!(graph.refusal(8, None), @"the model has no batch axis for a batch of 8; name the axis that counts examples with `axes.batch` in the `[[model]]`, or use batch 1");
+        let sized = Model::new(inputs, &[]).sized("N", 5);
+        assert_eq!(sized.shapes(1, None), Ok(vec![vec![5, 16], vec![5, 5]]));
+        // Declared, it does.
+        let declared = Model::new(inputs, &[]).batch(&[AxisName::Symbol("N".into())]);
+        assert_eq!(declared.shapes(8, None), Ok(vec![vec![8, 16], vec![8, 8]]));
+        // Batches of graphs have an axis for them.
+        let batched =
+            Model::new(&[("nodes", &["B", "N", "16"]), ("adjacency", &["B", "N", "N"])], &[]);
+        let batched = batched.sized("N", 5);
+        assert_eq!(batched.shapes(2, None), Ok(vec![vec![2, 5, 16], vec![2, 5, 5]]));
+    }
+
+    #[test]
     fn fixed_axes_are_what_they_are() {
         let matrix = Model::new(&[("x", &["64", "64"])], &[("y", &["64", "64"])]);
         assert_eq!(matrix.shapes(1, None), Ok(vec![vec![64, 64]]));

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_record::LegalValues;
+use host_record::{LegalValues, PortAxis};
 
-use crate::messages::{Graph, Node};
+use crate::element::element;
+use crate::messages::{Attribute, Graph, Node, Tensor};
 use crate::value::Value;
 
 /// Operators of which some inputs decide what is computed, or how much, by the places of these inputs.
@@ -32,24 +33,39 @@ const OF_SHAPES: &[&str] = &["Shape", "Size"];
 const LOOKUPS: &[(&str, usize, usize)] = &[
     ("Gather", 0, 1),
     ("GatherElements", 0, 1),
+    ("GatherND", 0, 1),
     ("GatherBlockQuantized", 0, 1),
+    ("OneHot", 1, 0),
+    ("ScatterElements", 0, 1),
+    ("ScatterND", 0, 1),
     ("EmbedLayerNormalization", 2, 0),
     ("EmbedLayerNormalization", 4, 1),
 ];
 
-/// Operators whose output has the same values as their first input, or some of them.
-const CARRIERS: &[&str] = &[
-    "Cast",
-    "Expand",
-    "Flatten",
-    "Identity",
-    "Reshape",
-    "Slice",
-    "Squeeze",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
+/// Operators whose output has the same values as some of their inputs, or some of their values: the places of these
+/// inputs.
+const CARRIERS: &[(&str, &[usize])] = &[
+    ("Cast", &[0]),
+    ("Concat", &[0, 1, 2, 3]),
+    ("Expand", &[0]),
+    ("Flatten", &[0]),
+    ("Identity", &[0]),
+    ("Reshape", &[0]),
+    ("Slice", &[0]),
+    ("Split", &[0]),
+    ("Squeeze", &[0]),
+    ("Tile", &[0]),
+    ("Transpose", &[0]),
+    ("Unsqueeze", &[0]),
+    ("Where", &[1, 2]),
 ];
+
+/// Operators that bring any value into bounds.
+const BOUNDED: &[&str] = &["Clip", "Max", "Min"];
+
+/// Operators that compute other numbers.
+const ARITHMETIC: &[&str] =
+    &["Abs", "Add", "BitShift", "Div", "Floor", "Mul", "Neg", "Pow", "Sub", "Sum"];
 
 /// Subgraphs within subgraphs that values are followed through.
 const DEEPEST: usize = 16;
@@ -59,10 +75,13 @@ const SAME_SHAPE: &[&str] = &["Cast", "DequantizeLinear", "Identity"];
 
 /// A graph with its subgraphs.
 struct Nodes<'a> {
+    inputs: &'a [Value],
     /// Nodes in the order in which they are computed, except those of a subgraph, which come before the node around it.
     nodes: Vec<&'a Node>,
-    /// Shapes of weights, by name.
+    /// Shapes of weights and constants, by name.
     shapes: BTreeMap<&'a str, &'a [i64]>,
+    /// Weights and constants that are one whole number, by name.
+    numbers: BTreeMap<&'a str, i64>,
 }
 
 /// Returns the legal values of inputs, by name. An input that is not there may have any.
@@ -70,8 +89,21 @@ pub(crate) fn of(graph: &Graph, inputs: &[Value]) -> BTreeMap<String, LegalValue
     let mut nodes = Vec::new();
     let mut weights: Vec<_> = graph.initializers.iter().collect();
     flatten(&graph.nodes, &mut |graph| weights.extend(&graph.initializers), &mut nodes);
-    let shapes = weights.iter().map(|it| (it.name.as_str(), &it.sizes[..])).collect();
-    let all = Nodes { nodes, shapes };
+    let constants = nodes
+        .iter()
+        .filter(|node| node.operator == "Constant")
+        .filter_map(|node| Some((node.outputs.first()?.as_str(), node.attributes.first()?)));
+    let (mut shapes, mut numbers) = (BTreeMap::new(), BTreeMap::new());
+    let tensors = weights.into_iter().map(|weight| (weight.name.as_str(), weight));
+    let of_constants = constants.clone().filter_map(|(name, it)| Some((name, it.tensor.as_ref()?)));
+    for (name, tensor) in tensors.chain(of_constants) {
+        shapes.insert(name, &tensor.sizes[..]);
+        numbers.extend(number(tensor).map(|number| (name, number)));
+    }
+    for (name, attribute) in constants {
+        numbers.extend(attribute.integer.map(|number| (name, number)));
+    }
+    let all = Nodes { inputs, nodes, shapes, numbers };
     let of_input = |input: &Value| {
         let element = input.element.as_deref()?;
         Some((input.name.clone(), all.legal_values_of(input, element)?))
@@ -87,33 +119,79 @@ impl Nodes<'_> {
             return None;
         }
         let input = value.name.as_str();
-        let carried = self.carried(input);
-        let reads = |node: &Node, at: usize| {
-            node.inputs.get(at).is_some_and(|name| carried.contains(name.as_str()))
-        };
         if self.steers(value, is_real) {
             return Some(LegalValues::Steers);
         }
-        let tables = self.nodes.iter().flat_map(|node| {
-            let of_operator = LOOKUPS.iter().filter(|(operator, ..)| *operator == node.operator);
-            let lookups = of_operator.filter(|(_, _, indices)| reads(node, *indices));
-            lookups.filter_map(|(_, table, _)| Some((self.entries(node, *table)?, &node.operator)))
-        });
-        let smallest = tables.min_by_key(|(entries, _)| *entries);
+        let looked_up = self.looked_up(input, is_real);
         let name = input.to_lowercase();
-        match smallest {
-            _ if !is_real && name.contains("position") => {
-                Some(LegalValues::Positions { entries: smallest.map(|(entries, _)| entries) })
+        match looked_up {
+            looked_up if !is_real && name.contains("position") => {
+                let entries = match looked_up {
+                    Some(LegalValues::Index { entries, .. }) => Some(entries),
+                    _ => None,
+                };
+                Some(LegalValues::Positions { entries })
             }
-            Some((entries, operator)) => {
-                Some(LegalValues::Index { entries, operator: operator.clone() })
-            }
-            // A real number called a mask may be an image.
-            None if name.contains("attention_mask") || (!is_real && name.contains("mask")) => {
+            // A mask may be computed with, since its values are known.
+            Some(LegalValues::Computed { .. }) | None
+                if name.contains("attention_mask") || (!is_real && name.contains("mask")) =>
+            {
                 Some(LegalValues::Ones)
             }
-            None => None,
+            looked_up => looked_up,
         }
+    }
+
+    /// Returns the legal values that follow from the tables that an input is looked up in.
+    fn looked_up(&self, input: &str, is_real: bool) -> Option<LegalValues> {
+        let traces = self.traces(input);
+        let mut legal: Option<LegalValues> = None;
+        let mut computed: Option<LegalValues> = None;
+        let entries_of = |legal: &Option<LegalValues>| match legal {
+            Some(
+                LegalValues::Index { entries, .. }
+                | LegalValues::Below { entries, .. }
+                | LegalValues::Computed { entries, .. },
+            ) => *entries,
+            _ => u64::MAX,
+        };
+        for node in &self.nodes {
+            for (_, table, indices) in LOOKUPS.iter().filter(|(name, ..)| *name == node.operator) {
+                let Some(trace) =
+                    node.inputs.get(*indices).and_then(|name| traces.get(name.as_str()))
+                else {
+                    continue;
+                };
+                let Some(entries) = self.entries(node, *table, *indices) else { continue };
+                let shifted = i128::from(entries) - i128::from(trace.shift);
+                match (&trace.computed_by, trace.wraps, u64::try_from(shifted)) {
+                    (None, Some((by, modulus)), _) => {
+                        let entries = modulus.unwrap_or(entries);
+                        if entries < entries_of(&legal) {
+                            legal = Some(LegalValues::Below { entries, operator: by.to_owned() });
+                        }
+                    }
+                    (None, None, Ok(shifted @ 1..)) => {
+                        let operator = node.operator.clone();
+                        if shifted < entries_of(&legal) {
+                            legal = Some(match node.operator.as_str() {
+                                "OneHot" => LegalValues::Below { entries: shifted, operator },
+                                _ => LegalValues::Index { entries: shifted, operator },
+                            });
+                        }
+                    }
+                    // Real numbers are computed with everywhere.
+                    (Some(by), ..) if !is_real => {
+                        if entries < entries_of(&computed) {
+                            let operator = (*by).to_owned();
+                            computed = Some(LegalValues::Computed { entries, operator });
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        legal.or(computed)
     }
 
     /// Returns whether an input decides what is computed, or how much: a whole number, a flag or a list of them, from
@@ -143,45 +221,152 @@ impl Nodes<'_> {
         })
     }
 
-    /// Returns the names of all values that are those of an input.
-    fn carried<'b>(&'b self, input: &'b str) -> BTreeSet<&'b str> {
-        let mut carried = BTreeSet::from([input]);
+    /// Returns how all values follow from an input that are its own, or computed from it by simple arithmetic.
+    fn traces<'a>(&'a self, input: &'a str) -> BTreeMap<&'a str, Trace<'a>> {
+        let mut traces = BTreeMap::from([(input, Trace::default())]);
         // Nodes come in the order in which they are computed, except those of a subgraph, which come before the node
         // around it.
         for _ in 0..DEEPEST {
-            let before = carried.len();
-            for node in self.nodes.iter().filter(|node| CARRIERS.contains(&node.operator.as_str()))
-            {
-                if node.inputs.first().is_some_and(|name| carried.contains(name.as_str())) {
-                    carried.extend(node.outputs.first().map(String::as_str));
+            let before = traces.len();
+            for node in &self.nodes {
+                let Some(trace) = self.trace(node, &traces) else { continue };
+                for output in &node.outputs {
+                    traces.entry(output).or_insert(trace);
                 }
             }
-            if carried.len() == before {
+            if traces.len() == before {
                 break;
             }
         }
-        carried
+        traces
     }
 
-    /// Returns the number of entries of the table that a node looks up in, if it consists of weights.
-    fn entries(&self, node: &Node, table: usize) -> Option<u64> {
+    /// Returns how the output of a node follows from an input of the model.
+    fn trace<'a>(&self, node: &'a Node, traces: &BTreeMap<&str, Trace<'a>>) -> Option<Trace<'a>> {
+        let operator = node.operator.as_str();
+        let of = |at: usize| node.inputs.get(at).and_then(|name| traces.get(name.as_str()));
+        let number = |at: usize| self.numbers.get(node.inputs.get(at)?.as_str()).copied();
+        if let Some((_, places)) = CARRIERS.iter().find(|(name, _)| *name == operator) {
+            return places.iter().find_map(|at| of(*at)).copied();
+        }
+        if operator == "Mod" {
+            let modulus = number(1).and_then(|number| u64::try_from(number).ok());
+            let trace = *of(0)?;
+            return Some(Trace { wraps: Some((operator, modulus.filter(|it| *it > 0))), ..trace });
+        }
+        if BOUNDED.contains(&operator) {
+            let trace = (0..node.inputs.len()).find_map(of)?;
+            return Some(Trace { wraps: trace.wraps.or(Some((operator, None))), ..*trace });
+        }
+        if !ARITHMETIC.contains(&operator) {
+            return None;
+        }
+        let at = (0..node.inputs.len()).find(|at| of(*at).is_some())?;
+        let trace = *of(at)?;
+        let added = match (operator, at, number(1 - at.min(1))) {
+            ("Add", _, Some(number)) => Some(number),
+            ("Sub", 0, Some(number)) => number.checked_neg(),
+            _ => None,
+        };
+        match added.and_then(|added| trace.shift.checked_add(added)) {
+            Some(shift) if node.inputs.len() == 2 => Some(Trace { shift, ..trace }),
+            _ => Some(Trace { computed_by: trace.computed_by.or(Some(operator)), ..trace }),
+        }
+    }
+
+    /// Returns the number of entries of the table that a node looks up in, if it is known before the model runs.
+    fn entries(&self, node: &Node, table: usize, indices: usize) -> Option<u64> {
         let mut name = node.inputs.get(table)?;
+        if node.operator == "OneHot" {
+            return u64::try_from(*self.numbers.get(name.as_str())?)
+                .ok()
+                .filter(|depth| *depth > 0);
+        }
         // A table may be stored in another type.
         for _ in 0..8 {
             if let Some(shape) = self.shapes.get(name.as_str()) {
-                let attribute = node.attributes.iter().find(|attribute| attribute.name == "axis");
-                let axis = match attribute.and_then(|attribute| attribute.integer).unwrap_or(0) {
+                if matches!(&*node.operator, "GatherND" | "ScatterND") {
+                    return self.entries_of_coordinates(node, shape, node.inputs.get(indices)?);
+                }
+                let axis = match axis(node).unwrap_or(0) {
                     axis @ ..0 => axis + i64::try_from(shape.len()).ok()?,
                     axis => axis,
                 };
                 let size = *shape.get(usize::try_from(axis).ok()?)?;
                 return u64::try_from(size).ok().filter(|size| *size > 0);
             }
-            let maker = self.nodes.iter().find(|node| node.outputs.contains(name))?;
+            let maker = self.maker(name)?;
             name =
                 maker.inputs.first().filter(|_| SAME_SHAPE.contains(&maker.operator.as_str()))?;
         }
         None
+    }
+
+    fn maker(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().copied().find(|node| node.outputs.iter().any(|output| output == name))
+    }
+
+    /// Returns the smallest size of the axes that coordinates index. They are along the last axis of the indices, and
+    /// as many as it is long; if that is not known, any axis may be one of them.
+    fn entries_of_coordinates(&self, node: &Node, shape: &[i64], indices: &str) -> Option<u64> {
+        let batch_axes = attribute(node, "batch_dims").and_then(|it| it.integer).unwrap_or(0);
+        let axes = shape.get(usize::try_from(batch_axes).ok()?..)?;
+        let last = |name: &str| {
+            let input = self.inputs.iter().find(|input| input.name == name)?;
+            match input.axes.as_ref()?.last()? {
+                PortAxis::Fixed(size) => usize::try_from(*size).ok(),
+                PortAxis::Dynamic(_) => None,
+            }
+        };
+        let rank = |name: &str| {
+            let input = self.inputs.iter().find(|input| input.name == name)?;
+            i64::try_from(input.axes.as_ref()?.len()).ok()
+        };
+        let maker = self.maker(indices);
+        let of_unsqueeze = maker.filter(|maker| maker.operator == "Unsqueeze").and_then(|maker| {
+            let of_input = || self.numbers.get(maker.inputs.get(1)?.as_str()).copied();
+            let axis = axis(maker).or_else(of_input)?;
+            (axis == -1 || Some(axis) == rank(maker.inputs.first()?)).then_some(1)
+        });
+        let count = of_unsqueeze.or_else(|| last(indices)).unwrap_or(axes.len());
+        let smallest = axes.iter().take(count).copied().min()?;
+        u64::try_from(smallest).ok().filter(|size| *size > 0)
+    }
+}
+
+/// How a value follows from an input.
+#[derive(Debug, Clone, Copy, Default)]
+struct Trace<'a> {
+    /// Sum of the numbers that were added.
+    shift: i64,
+    /// The operator that brings any value into bounds, and its modulus, if known.
+    wraps: Option<(&'a str, Option<u64>)>,
+    /// The operator that has made other numbers of it.
+    computed_by: Option<&'a str>,
+}
+
+fn attribute<'a>(node: &'a Node, name: &str) -> Option<&'a Attribute> {
+    node.attributes.iter().find(|attribute| attribute.name == name)
+}
+
+/// Returns the attribute `axis`, or the last of `axes`.
+fn axis(node: &Node) -> Option<i64> {
+    let of_list = || attribute(node, "axes")?.integers.last().copied();
+    attribute(node, "axis").and_then(|it| it.integer).or_else(of_list)
+}
+
+/// Returns the element of a tensor, if there is only one, and it is a whole number.
+fn number(tensor: &Tensor) -> Option<i64> {
+    if tensor.sizes.iter().any(|size| *size != 1) {
+        return None;
+    }
+    let of_float = |value: f32| (value.fract() == 0.0).then_some(value as i64);
+    match (element(tensor.element).0, tensor.raw.as_deref().unwrap_or_default()) {
+        ("int64", []) => tensor.integers.last().copied(),
+        ("int64", raw) => Some(i64::from_le_bytes(raw.try_into().ok()?)),
+        ("int32", raw) => Some(i32::from_le_bytes(raw.try_into().ok()?).into()),
+        ("fp32", raw) => of_float(f32::from_le_bytes(raw.try_into().ok()?)),
+        _ => None,
     }
 }
 
@@ -216,8 +401,13 @@ mod tests {
     }
 
     fn along(axis: i64, node: Node) -> Node {
-        let axis = Attribute { name: "axis".into(), integer: Some(axis), ..Attribute::default() };
-        Node { attributes: vec![axis], ..node }
+        with("axis", axis, node)
+    }
+
+    fn with(name: &str, number: i64, node: Node) -> Node {
+        let (name, integers) = (name.to_owned(), vec![number]);
+        let attribute = Attribute { name, integer: Some(number), integers, ..Attribute::default() };
+        Node { attributes: vec![attribute], ..node }
     }
 
     fn input(name: &str, element: &str, axes: Option<Vec<PortAxis>>) -> Value {
@@ -236,7 +426,15 @@ mod tests {
             sizes: sizes.to_vec(),
             ..Tensor::default()
         };
-        let initializers = vec![table("words", &[30522, 64]), table("kinds", &[64, 2])];
+        let number =
+            |name: &str, value| Tensor { element: 7, integers: vec![value], ..table(name, &[]) };
+        let initializers = vec![
+            table("words", &[30522, 64]),
+            table("kinds", &[64, 2]),
+            number("two", 2),
+            number("fifty", 50),
+            number("last", -1),
+        ];
         Graph { nodes, initializers, ..Graph::default() }
     }
 
@@ -314,5 +512,75 @@ mod tests {
             ("rounds".to_owned(), LegalValues::Steers),
         ];
         assert_eq!(values(&inputs, nodes), expected.into());
+    }
+
+    fn values_of(nodes: Vec<Node>) -> Option<LegalValues> {
+        let axes = ["batch", "tokens"].map(|name| PortAxis::Dynamic(name.into()));
+        of(&graph(nodes), &[input("ids", "int64", Some(axes.into()))]).remove("ids")
+    }
+
+    #[test]
+    fn arithmetic_before_a_table_is_followed() {
+        let lookup = || node("Gather", &["words", "index"], "y");
+        let by = |operator: &str, other: &str| {
+            values_of(vec![node(operator, &["ids", other], "index"), lookup()])
+        };
+        assert_eq!(by("Add", "two"), Some(index(30520)));
+        assert_eq!(by("Sub", "two"), Some(index(30524)), "the first id is 2");
+        let below = |entries, operator: &str| {
+            Some(LegalValues::Below { entries, operator: operator.into() })
+        };
+        assert_eq!(by("Mod", "fifty"), below(50, "Mod"));
+        assert_eq!(by("Mod", "computed"), below(30522, "Mod"));
+        assert_eq!(by("Clip", "low"), below(30522, "Clip"));
+        let computed = |operator: &str| {
+            Some(LegalValues::Computed { entries: 30522, operator: operator.into() })
+        };
+        assert_eq!(by("Mul", "two"), computed("Mul"));
+        assert_eq!(by("Add", "offsets"), computed("Add"), "not one number");
+        let reversed = vec![node("Sub", &["two", "ids"], "index"), lookup()];
+        assert_eq!(values_of(reversed), computed("Sub"));
+        // A table that is looked up directly tells more than one that is not.
+        let both = vec![
+            node("Gather", &["words", "ids"], "a"),
+            node("Mul", &["ids", "two"], "index"),
+            along(1, node("Gather", &["kinds", "index"], "b")),
+        ];
+        assert_eq!(values_of(both), Some(index(30522)));
+        let selected = vec![node("Where", &["valid", "ids", "zeros"], "index"), lookup()];
+        assert_eq!(values_of(selected), Some(index(30522)));
+        assert_eq!(values_of(vec![node("Mul", &["ids", "two"], "y")]), None);
+    }
+
+    #[test]
+    fn classes_of_a_one_hot_code_are_below_its_depth() {
+        let below = LegalValues::Below { entries: 50, operator: "OneHot".into() };
+        let coded = vec![
+            node("Cast", &["ids"], "classes"),
+            node("OneHot", &["classes", "fifty", "values"], "y"),
+        ];
+        assert_eq!(values_of(coded), Some(below));
+        assert_eq!(values_of(vec![node("OneHot", &["ids", "depth", "values"], "y")]), None);
+    }
+
+    #[test]
+    fn coordinates_are_below_the_axes_that_they_index() {
+        let entries = |nodes| match values_of(nodes) {
+            Some(LegalValues::Index { entries, operator }) => {
+                assert_eq!(operator, "GatherND");
+                entries
+            }
+            other => panic!("{other:?}"),
+        };
+        let lookup = || node("GatherND", &["words", "places"], "y");
+        let single = |axis| vec![node("Unsqueeze", &["ids", axis], "places"), lookup()];
+        assert_eq!(entries(single("last")), 30522, "one coordinate each");
+        assert_eq!(entries(single("two")), 30522, "the last axis by its number");
+        assert_eq!(entries(single("unknown")), 64, "each could be of any axis");
+        assert_eq!(entries(vec![node("Identity", &["ids"], "places"), lookup()]), 64);
+        let of_attribute = with("axes", -1, node("Unsqueeze", &["ids"], "places"));
+        assert_eq!(entries(vec![of_attribute, lookup()]), 30522);
+        let of_batch = with("batch_dims", 1, node("GatherND", &["words", "ids"], "y"));
+        assert_eq!(entries(vec![of_batch]), 64);
     }
 }

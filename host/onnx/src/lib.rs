@@ -79,6 +79,10 @@ pub struct Facts {
     pub weights: BTreeMap<String, Weights>,
     /// The files that hold weights, relative to the model's folder.
     pub files: Vec<WeightsFile>,
+    /// Whether weights in another file lack the place where they begin, or their length. The format has defaults for
+    /// both: the beginning of the file, and the size of the weights.
+    #[serde(skip)]
+    pub lacks_places: bool,
     /// Legal values of inputs, by name, as far as the graph tells them.
     pub legal: BTreeMap<String, LegalValues>,
     /// Element types of all weights and values.
@@ -210,6 +214,7 @@ impl Facts {
             files: (all.files.into_iter())
                 .map(|(location, needed)| WeightsFile { location, needed, found: None })
                 .collect(),
+            lacks_places: all.lacks_places,
             elements: all.elements,
         }
     }
@@ -278,6 +283,7 @@ struct Collected {
     operators: BTreeMap<String, u64>,
     weights: BTreeMap<String, Weights>,
     files: BTreeMap<String, u64>,
+    lacks_places: bool,
     elements: BTreeSet<String>,
 }
 
@@ -316,8 +322,9 @@ impl Collected {
         let entry = |key: &str| tensor.external.iter().find(|entry| entry.key == key);
         let number = |key| entry(key).and_then(|entry| entry.value.parse::<u64>().ok());
         if let Some(location) = entry("location") {
-            let end =
-                number("offset").unwrap_or(0).saturating_add(number("length").unwrap_or(bytes));
+            let (offset, length) = (number("offset"), number("length"));
+            self.lacks_places |= offset.is_none() || length.is_none();
+            let end = offset.unwrap_or(0).saturating_add(length.unwrap_or(bytes));
             let needed = self.files.entry(location.value.clone()).or_default();
             *needed = (*needed).max(end);
         }

@@ -153,7 +153,10 @@ fn quantised_models_have_the_products_of_their_fp32_ones() {
     });
     // Quantising and its inverse are operations too, a few for each value.
     let (full_flops, int8_flops) = (full.flops.expect("known"), int8.flops.expect("known"));
-    assert!((1.0..1.05).contains(&(int8_flops as f64 / full_flops as f64)), "{int8_flops} {full_flops}");
+    assert!(
+        (1.0..1.05).contains(&(int8_flops as f64 / full_flops as f64)),
+        "{int8_flops} {full_flops}"
+    );
     let (full, int8) = (full.least_bytes.expect("known"), int8.least_bytes.expect("known"));
     assert!(int8 < full / 3, "{int8} {full}");
 }

@@ -42,6 +42,21 @@ pub enum PlanError {
         /// The input.
         input: String,
     },
+    /// An input is computed with before it is looked up in a table, and the manifest does not give it.
+    #[error(
+        "the model `{model}`: `{operator}` computes with `{input}` before it is looked up in a table of {entries} entries, \
+         so it is not known which values are legal"
+    )]
+    Computed {
+        /// The model's id.
+        model: String,
+        /// The input.
+        input: String,
+        /// Entries of the table.
+        entries: u64,
+        /// The operator.
+        operator: String,
+    },
     /// The manifest names an input that the model lacks.
     #[error("the model `{model}` has no input `{input}`")]
     UnknownInput {
@@ -125,6 +140,9 @@ impl PlanError {
             }
             Self::Steers { input, .. } => Some(format!(
                 "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
+            )),
+            Self::Computed { input, .. } => Some(format!(
+                "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 0, high = 100 }}`"
             )),
             _ => None,
         }

@@ -210,7 +210,10 @@ fn wrong_inputs(
         let entries = match structure.values.get(input)? {
             LegalValues::Index { entries, .. } => *entries,
             LegalValues::Positions { entries } => (*entries)?,
-            LegalValues::Ones | LegalValues::Steers => return None,
+            LegalValues::Below { .. }
+            | LegalValues::Computed { .. }
+            | LegalValues::Ones
+            | LegalValues::Steers => return None,
         };
         // A negative index counts from the end.
         let most = entries as f64;
@@ -225,11 +228,16 @@ fn wrong_inputs(
     unknown.chain(forgotten).chain(beyond).collect()
 }
 
-/// Returns the inputs that steer the model and that the manifest does not give.
+/// Returns the inputs that the manifest has to give and does not: those that steer the model, and those that are computed
+/// with before they are looked up.
 fn steering(model: &Model, file: &FileId, facts: &Facts) -> Vec<PlanError> {
-    let values = drawn_values(model, file, facts).into_iter();
-    values
-        .filter(|(_, values)| *values == LegalValues::Steers)
-        .map(|(input, _)| PlanError::Steers { model: model.id.clone(), input })
-        .collect()
+    let model_id = || model.id.clone();
+    let asked_for = |(input, values)| match values {
+        LegalValues::Steers => Some(PlanError::Steers { model: model_id(), input }),
+        LegalValues::Computed { entries, operator } => {
+            Some(PlanError::Computed { model: model_id(), input, entries, operator })
+        }
+        _ => None,
+    };
+    drawn_values(model, file, facts).into_iter().filter_map(asked_for).collect()
 }

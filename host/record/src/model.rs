@@ -34,6 +34,21 @@ pub enum LegalValues {
         /// The operator that looks it up, such as `Gather`.
         operator: String,
     },
+    /// Any number, of which only those from 0 to one less than `entries` differ: the others wrap around, or name
+    /// nothing.
+    Below {
+        /// Numbers that differ.
+        entries: u64,
+        /// The operator that tells, such as `OneHot`.
+        operator: String,
+    },
+    /// Positions in a table, after other numbers have gone into them. Which ones are legal cannot be guessed.
+    Computed {
+        /// Entries of the smallest table that the result is looked up in.
+        entries: u64,
+        /// The operator that computes with it, such as `Mul`.
+        operator: String,
+    },
     /// A mask: everything is valid.
     Ones,
     /// Places in a sequence: 0, 1, 2, … along the last axis.

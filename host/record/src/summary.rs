@@ -13,6 +13,8 @@ pub struct SummaryMetric {
     /// Prefix of metrics' names; the first such metric stands in for it: of accuracies, the one that was asked
     /// for.
     pub or_first_of: Option<&'static str>,
+    /// The metric whose value is shown for a case in which this one is a gap, and the word that tells so.
+    pub instead: Option<(&'static str, &'static str)>,
     /// The heading of its column.
     pub heading: &'static str,
     /// Its place.
@@ -24,7 +26,11 @@ const COMPUTED: &[SummaryMetric] = &[
     computed("latency.p50", "p50", Shown::at(10, 0)),
     computed("latency.p90", "p90", Shown::at(11, 4)),
     computed("latency.p99", "p99", Shown::at(12, 1)),
-    computed("throughput.samples", "throughput", Shown::at(20, 1)),
+    // How many samples a query has may be unknown.
+    SummaryMetric {
+        instead: Some(("throughput.queries", "queries")),
+        ..computed("throughput.samples", "throughput", Shown::at(20, 1))
+    },
     computed("model.flops-utilisation", "MFU", Shown::at(25, 4).if_measured()),
     computed("model.bandwidth-utilisation", "bandwidth used", Shown::at(26, 5).if_measured()),
     computed(
@@ -45,7 +51,7 @@ const COMPUTED: &[SummaryMetric] = &[
 ];
 
 const fn computed(metric: &'static str, heading: &'static str, shown: Shown) -> SummaryMetric {
-    SummaryMetric { metric, or_first_of: None, heading, shown }
+    SummaryMetric { metric, or_first_of: None, instead: None, heading, shown }
 }
 
 /// The metric plugins that come with the tool; every other one is someone's own.

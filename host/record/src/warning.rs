@@ -360,14 +360,17 @@ pub enum Doubt {
         output: String,
         /// Number of NaN values.
         nan_values: u64,
+        /// Whether a comparison has found them in the reference's output, too.
+        #[serde(default)]
+        in_reference: bool,
         /// Number of all values.
         values: u64,
     },
-    /// An output has one value only, or infinite ones, so that it says little about the work.
+    /// An output is empty, or has one value only, or infinite ones, so that it says little about the work.
     TrivialOutput {
         /// The output's name.
         output: String,
-        /// Number of all values.
+        /// Number of all values; 0 if it is empty.
         values: u64,
         /// Number of infinite values.
         infinite_values: u64,
@@ -717,6 +720,7 @@ impl Doubt {
             Self::NotANumber { nan_values, values, .. } => nan_values as f64 / values as f64,
             Self::TrivialOutput { infinite_values, values, constant, .. } => match constant {
                 Some(_) => 1.0,
+                None if values == 0 => 1.0,
                 None => infinite_values as f64 / values.max(1) as f64,
             },
             Self::OutputWritten { standard_output_bytes, standard_error_bytes } => {
@@ -958,14 +962,21 @@ impl fmt::Display for Doubt {
                 write!(formatter, "an impossible figure from the backend was rejected: {gap}")
             }
             Self::FellBack { fallback } => fallback.fmt(formatter),
-            Self::NotANumber { output, nan_values, values } => {
-                write!(formatter, "{nan_values} of {values} values of output `{output}` are NaN")
+            Self::NotANumber { output, nan_values, values, in_reference } => {
+                write!(formatter, "{nan_values} of {values} values of output `{output}` are NaN")?;
+                match in_reference {
+                    true => formatter.write_str(
+                        ", in the reference as well: the model answers so, and the comparison covers the others only",
+                    ),
+                    false => Ok(()),
+                }
             }
             Self::TrivialOutput { output, values, infinite_values, constant } => {
                 match constant {
                     Some(value) => {
                         write!(formatter, "all {values} values of output `{output}` are {value}")?;
                     }
+                    None if *values == 0 => write!(formatter, "output `{output}` is empty")?,
                     None => write!(
                         formatter,
                         "{infinite_values} of {values} values of output `{output}` are infinite"
@@ -1359,8 +1370,14 @@ mod tests {
                 "3 of 9 operators did not run on Trt or Gpu: 3 on Cpu (25 % of the time): a, b and 1 more",
             ),
             (
-                Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 },
-                "1 of 2 values of output `y` are NaN",
+                Doubt::NotANumber {
+                    output: "y".into(),
+                    nan_values: 1,
+                    values: 2,
+                    in_reference: true,
+                },
+                "1 of 2 values of output `y` are NaN, in the reference as well: the model answers so, and the \
+                 comparison covers the others only",
             ),
             (
                 Doubt::TrivialOutput {

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use host_machine::Machine;
 use host_model::{Meaning, Sizes, Wanted};
 use host_record::protocol::CaseFiles;
+use host_record::words::bytes;
 use host_record::{
     AxesUse, AxisObstacle, CaseSpec, Failure, InputOrigin, InputSource, InputUse, LegalValues,
     Port, PortAxis, SyntheticInput, Unsupported, shown_axes,
@@ -134,9 +136,34 @@ impl Examples {
         let labels = labels(files, count)?;
         let axes = meaning.axes().clone();
         let examples = Self { batch, seed: case.seed, axes, inputs, count, labels };
-        match examples.batch_bytes() {
-            Some(_) => Ok(examples),
-            None => Err(input(format!("a batch of {batch} does not fit into memory"))),
+        let memory = Machine::this().available_memory();
+        examples.check_size(memory)?;
+        Ok(examples)
+    }
+
+    /// Checks whether a batch fits into memory, twice: its elements here, and the tensors that a backend makes of
+    /// them. Memory that cannot be had would end the worker without a word.
+    fn check_size(&self, available: Option<u64>) -> Result<(), Failure> {
+        let batch = self.batch;
+        let shapes = || {
+            let shape = |it: &Input| format!("`{}` {:?}", it.name, it.shape);
+            self.inputs.iter().map(shape).collect::<Vec<_>>().join(", ")
+        };
+        let Some(needed) = self.batch_bytes() else {
+            return Err(input(format!(
+                "a batch of {batch} does not fit into memory: {}",
+                shapes()
+            )));
+        };
+        match available {
+            Some(available) if needed > available / 2 => Err(input(format!(
+                "a batch of {batch} takes {}, and {} of memory are available for it and for the backend's copy: {}; use \
+                 a smaller batch, or smaller sizes of axes",
+                bytes(needed),
+                bytes(available),
+                shapes()
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -267,7 +294,9 @@ fn origin(name: &str, dtype: Option<DataType>, case: &CaseSpec) -> Result<InputO
         return Ok(InputOrigin::Declared { low, high });
     }
     Ok(match case.values.get(name) {
-        Some(LegalValues::Index { entries, operator }) => {
+        Some(
+            LegalValues::Index { entries, operator } | LegalValues::Below { entries, operator },
+        ) => {
             // A table may have more entries than the type has numbers.
             let most = dtype.and_then(synthetic::greatest).unwrap_or(u64::MAX);
             let entries = (*entries).min(most.saturating_add(1));
@@ -276,6 +305,13 @@ fn origin(name: &str, dtype: Option<DataType>, case: &CaseSpec) -> Result<InputO
         Some(LegalValues::Ones) => InputOrigin::Ones,
         Some(LegalValues::Positions { .. }) => InputOrigin::Positions,
         Some(LegalValues::Steers) => return Err(input(steers(name))),
+        Some(LegalValues::Computed { entries, operator }) => {
+            return Err(input(format!(
+                "`{operator}` computes with `{name}` before it is looked up in a table of {entries} entries, so it is not \
+                 known which values are legal; give it a range in the `[[model]]`, such as \
+                 `inputs.\"{name}\" = {{ low = 0, high = 100 }}`"
+            )));
+        }
         None => InputOrigin::Default,
     })
 }
@@ -626,6 +662,24 @@ mod tests {
     }
 
     #[test]
+    fn ids_before_arithmetic_are_asked_for_and_classes_drawn() {
+        let whole =
+            |name: &str| tensor(name, DataType::I64, vec![dynamic("batch"), Dimension::Fixed(64)]);
+        let model = ModelInfo { inputs: vec![whole("ids")], outputs: Vec::new() };
+        let mut case = drawn(2, &[]);
+        let computed = LegalValues::Computed { entries: 100, operator: "Mul".into() };
+        case.0.values = BTreeMap::from([("ids".to_owned(), computed)]);
+        insta::assert_snapshot!(refusal(&case, &model), @r#"input: `Mul` computes with `ids` before it is looked up in a table of 100 entries, so it is not known which values are legal; give it a range in the `[[model]]`, such as `inputs."ids" = { low = 0, high = 100 }`"#);
+        let below = LegalValues::Below { entries: 77, operator: "OneHot".into() };
+        case.0.values = BTreeMap::from([("ids".to_owned(), below)]);
+        let mut examples = examples_of(&case, &model).expect("they can be drawn");
+        insta::assert_snapshot!(examples.uses()[0], @"`ids` int64 [2, 64]: drawn from 0 to 76 (OneHot)");
+        let batch = examples.batch(0).expect("a batch");
+        let ids = batch[0].bytes.as_chunks().0.iter().map(|one| i64::from_le_bytes(*one));
+        assert!(ids.clone().all(|id| (0..77).contains(&id)) && ids.clone().any(|id| id > 1));
+    }
+
+    #[test]
     fn legal_values_are_drawn_and_told() {
         let whole =
             |name: &str| tensor(name, DataType::I64, vec![dynamic("batch"), Dimension::Fixed(4)]);
@@ -683,6 +737,18 @@ mod tests {
         let huge = vec![dynamic("batch"), Dimension::Fixed(u64::MAX / 16)];
         let huge =
             ModelInfo { inputs: vec![tensor("x", DataType::F64, huge)], outputs: Vec::new() };
-        insta::assert_snapshot!(refusal(&drawn(64, &[]), &huge), @"input: a batch of 64 does not fit into memory");
+        insta::assert_snapshot!(refusal(&drawn(64, &[]), &huge), @"input: a batch of 64 does not fit into memory: `x` [64, 1152921504606846975]");
+        let large = vec![dynamic("batch"), Dimension::Fixed(1 << 40)];
+        let large =
+            ModelInfo { inputs: vec![tensor("x", DataType::F32, large)], outputs: Vec::new() };
+        let told = refusal(&drawn(2, &[]), &large);
+        let start = "input: a batch of 2 takes 8 TiB, and ";
+        let end = " of memory are available for it and for the backend's copy: `x` [2, 1099511627776]; use a smaller \
+                   batch, or smaller sizes of axes";
+        assert!(told.starts_with(start) && told.ends_with(end), "{told}");
+        let small = examples_of(&drawn(2, &[]), &images()).expect("it fits");
+        small.check_size(Some(8)).expect("twice four bytes");
+        small.check_size(Some(7)).expect_err("too little");
+        small.check_size(None).expect("nobody knows");
     }
 }

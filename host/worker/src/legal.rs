@@ -13,9 +13,11 @@ pub(crate) fn check(legal: &LegalValues, dtype: DataType, bytes: &[u8]) -> Resul
     let (entries, operator) = match legal {
         LegalValues::Index { entries, operator } => (*entries, operator.as_str()),
         LegalValues::Positions { entries: Some(entries) } => (*entries, "Gather"),
-        LegalValues::Positions { entries: None } | LegalValues::Ones | LegalValues::Steers => {
-            return Ok(());
-        }
+        LegalValues::Positions { entries: None }
+        | LegalValues::Below { .. }
+        | LegalValues::Computed { .. }
+        | LegalValues::Ones
+        | LegalValues::Steers => return Ok(()),
     };
     let entries = i128::from(entries);
     // A negative index counts from the end.
@@ -66,5 +68,7 @@ mod tests {
         assert_eq!(check(&legal, DataType::U8, &[99]), Ok(()));
         assert!(check(&legal, DataType::U8, &[100]).is_err());
         assert_eq!(check(&LegalValues::Ones, DataType::U8, &[100]), Ok(()));
+        let below = LegalValues::Below { entries: 50, operator: "Mod".into() };
+        assert_eq!(check(&below, DataType::U8, &[100]), Ok(()), "it wraps around");
     }
 }

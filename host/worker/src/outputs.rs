@@ -126,8 +126,9 @@ impl NotNumbers {
     }
 
     /// Returns that the output is worthless, or a warning about it. A model may answer NaN if
-    /// it has no answer; an output that is all NaN is not the requested work.
-    pub(crate) fn judge(&self) -> Result<Option<Doubt>, Breach> {
+    /// it has no answer; an output that is all NaN is not the requested work. `in_reference` tells whether the
+    /// reference has the same ones.
+    pub(crate) fn judge(&self, in_reference: bool) -> Result<Option<Doubt>, Breach> {
         let output = || self.name.clone();
         let (nan_values, values) = (self.found as u64, self.of as u64);
         if nan_values == 0 {
@@ -135,7 +136,7 @@ impl NotNumbers {
         } else if nan_values == values {
             Err(Breach::NotANumber { output: output(), values })
         } else {
-            Ok(Some(Doubt::NotANumber { output: output(), nan_values, values }))
+            Ok(Some(Doubt::NotANumber { output: output(), nan_values, values, in_reference }))
         }
     }
 }
@@ -198,7 +199,7 @@ mod tests {
     #[test]
     fn values_that_are_no_numbers_are_counted() {
         let judged =
-            |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge();
+            |dtype, bytes: Vec<u8>| NotNumbers::of("y", &tensor(dtype, &[2], bytes)).judge(false);
         let nan = |one: f64, other: f64| {
             let f64s = [one, other].iter().flat_map(|value| value.to_ne_bytes()).collect();
             let halves =
@@ -206,7 +207,8 @@ mod tests {
             [judged(DataType::F64, f64s), judged(DataType::F16, halves)]
         };
         assert_eq!(nan(1.0, f64::NEG_INFINITY), [Ok(None), Ok(None)]);
-        let one = Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 };
+        let one =
+            Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2, in_reference: false };
         assert_eq!(nan(1.0, f64::NAN), [Ok(Some(one.clone())), Ok(Some(one))]);
         let both = Breach::NotANumber { output: "y".into(), values: 2 };
         assert_eq!(nan(f64::NAN, f64::NAN), [Err(both.clone()), Err(both)]);

@@ -7,11 +7,15 @@
 //! Other outputs are judged in four ways over all their values, because each is blind to something. Values one by one are blind to
 //! errors that are small beside the tolerance of a coarse precision: any softmax over a thousand classes passes.
 //! The cosine is blind if all values are nearly the same, as in a softmax that is nearly uniform. The correlation
-//! is not. A wrong class can hide in any of these, so it is counted. None depends on the output's unit.
+//! is not. A wrong class can hide in any of these, so it is counted. None depends on the output's unit, unless all
+//! values lie between 0 and 1, as probabilities do: these have a unit.
 //!
 //! All of these are over all rows, so a row of large values hides the others: the hidden states of a transformer's first
 //! token are often a hundred times as large as all others. So the error of each row is held against the row's own size
 //! as well.
+//!
+//! A reference can be wrong, too. If it answers with zeros, NaN or earlier outputs and the case does not, it is not
+//! known which of the two is right, and the case is not blamed.
 
 use host_record::{
     CaseSpec, Check, DifferenceKind, Failure, InputSource, OutputParity, Parity, Precision,
@@ -43,7 +47,7 @@ impl Case {
 ///
 /// # Errors
 ///
-/// [`Failure::Differs`], with the figures.
+/// [`Failure::Differs`], with the figures; [`Failure::NoReference`] if the reference's outputs are not results.
 pub(crate) fn compare(
     check: &Check,
     case: Case,
@@ -59,7 +63,14 @@ pub(crate) fn compare(
     let compared = figures(check.tolerance, case, reference, found, &mut parity.outputs);
     match compared.err().or_else(|| beyond(&parity)) {
         None => Ok(parity),
-        Some((kind, detail)) => {
+        Some(Difference::OfReference(detail)) => Err(Failure::NoReference {
+            detail: format!(
+                "{detail}. One of the two is wrong, and nothing tells which; compare with another reference (this \
+                 one is {})",
+                parity.reference
+            ),
+        }),
+        Some(Difference::OfCase(kind, detail)) => {
             let detail =
                 format!("{detail} (in {}; the reference is {})", case.precision, parity.reference);
             Err(Failure::Differs { difference: kind, detail, parity: Box::new(parity) })
@@ -86,7 +97,13 @@ fn marked(failure: Failure, when: &str) -> Failure {
     }
 }
 
-type Difference = (DifferenceKind, String);
+/// A difference, and the side that it is a fault of.
+#[derive(Debug)]
+enum Difference {
+    OfCase(DifferenceKind, String),
+    /// The reference's outputs are not results.
+    OfReference(String),
+}
 
 /// Returns the figures of each output, unless a difference makes them meaningless.
 fn figures(
@@ -108,7 +125,7 @@ fn figures(
             wanted.join("`, `"),
             reference.len()
         );
-        return Err((DifferenceKind::Shape, detail));
+        return Err(Difference::OfCase(DifferenceKind::Shape, detail));
     }
     for (index, name) in wanted.iter().enumerate() {
         let pair = |batch: usize| -> Result<Pair, Difference> {
@@ -118,8 +135,19 @@ fn figures(
         let rules =
             Rules { tolerance, precision: case.precision, named: case.labelled && index == 0 };
         figures.push(rules.of_output(name, &pairs));
-        if let Some(difference) = lie(name, case.precision, &pairs) {
-            return Err(difference);
+        if let Some(lie) = lie(smallest(case.precision), &pairs) {
+            return Err(Difference::OfCase(lie.kind(), lie.of_case(name)));
+        }
+        // Any number may be a class.
+        let is_whole = pairs.iter().all(|pair| pair.whole);
+        let swapped: Vec<Pair> = pairs.into_iter().map(Pair::swapped).collect();
+        // A sigmoid may round a small probability to zero.
+        let least = match are_probabilities(&swapped) {
+            true => step_of_one(Precision::Fp32),
+            false => smallest(case.precision),
+        };
+        if let Some(lie) = lie(least, &swapped).filter(|_| !is_whole) {
+            return Err(Difference::OfReference(lie.of_reference(name)));
         }
     }
     Ok(())
@@ -144,7 +172,7 @@ fn pair(name: &str, reference: &TensorData, found: &TensorData) -> Result<Pair, 
             "output `{name}` has the shape {:?}, and the reference's {:?}",
             found.shape, reference.shape
         );
-        return Err((DifferenceKind::Shape, detail));
+        return Err(Difference::OfCase(DifferenceKind::Shape, detail));
     }
     let row = found.shape.last().and_then(|size| usize::try_from(*size).ok());
     let row = row.filter(|row| *row > 1 && found.shape.len() > 1);
@@ -168,12 +196,17 @@ fn pair(name: &str, reference: &TensorData, found: &TensorData) -> Result<Pair, 
                  be compared",
                 found.dtype, reference.dtype
             );
-            Err((DifferenceKind::Shape, detail))
+            Err(Difference::OfCase(DifferenceKind::Shape, detail))
         }
     }
 }
 
 impl Pair {
+    /// Exchanges the two sides.
+    fn swapped(self) -> Self {
+        Self { reference: self.found, found: self.reference, ..self }
+    }
+
     /// Returns the rows along the last axis, if there are any.
     fn rows(&self) -> impl Iterator<Item = (&[f32], &[f32])> {
         let rows = self.row.map(|row| self.reference.chunks(row).zip(self.found.chunks(row)));
@@ -225,29 +258,84 @@ fn rounding(precision: Precision) -> f64 {
 /// Outputs that differ by more than this part of their greatest value differ in 8 bits as well.
 const STEPS: f64 = 0.1;
 
-/// Returns the difference of outputs that are not results at all.
-fn lie(name: &str, precision: Precision, pairs: &[Pair]) -> Option<Difference> {
+/// Outputs of one side that are not results, beside those of the other, which are.
+#[derive(Debug, Clone, Copy)]
+enum Lie {
+    /// Values that are infinite or not a number.
+    NotFinite { odd: usize, values: usize },
+    /// All values are zero.
+    Zeros,
+    /// Rows that are zero.
+    Unwritten { zero: usize, rows: usize },
+    /// Two batches have the same outputs.
+    Stale,
+}
+
+impl Lie {
+    fn kind(self) -> DifferenceKind {
+        match self {
+            Self::NotFinite { .. } => DifferenceKind::NotFinite,
+            Self::Zeros | Self::Unwritten { .. } => DifferenceKind::Zeros,
+            Self::Stale => DifferenceKind::Stale,
+        }
+    }
+
+    fn of_case(self, name: &str) -> String {
+        match self {
+            Self::NotFinite { odd, values } => {
+                format!("output `{name}`: {odd} of {values} values are infinite or not a number")
+            }
+            Self::Zeros => {
+                format!("output `{name}`: all values are zero, and the reference's are not")
+            }
+            Self::Unwritten { zero, rows } => {
+                format!(
+                    "output `{name}`: {zero} of {rows} rows are zero, and the reference's are not"
+                )
+            }
+            Self::Stale => format!(
+                "output `{name}` is the same for two batches whose outputs differ in the reference: it does not \
+                 follow its input"
+            ),
+        }
+    }
+
+    fn of_reference(self, name: &str) -> String {
+        match self {
+            Self::NotFinite { odd, values } => format!(
+                "the reference's output `{name}`: {odd} of {values} values are infinite or not a number, and here \
+                 they are finite"
+            ),
+            Self::Zeros => {
+                format!(
+                    "the reference's output `{name}`: all values are zero, and here they are not"
+                )
+            }
+            Self::Unwritten { zero, rows } => format!(
+                "the reference's output `{name}`: {zero} of {rows} rows are zero, and here they are not"
+            ),
+            Self::Stale => format!(
+                "the reference's output `{name}` is the same for two batches whose outputs differ here"
+            ),
+        }
+    }
+}
+
+/// Returns whether outputs are not results at all. Sizes up to `least` may be zero.
+fn lie(least: f64, pairs: &[Pair]) -> Option<Lie> {
     let values = || pairs.iter().flat_map(Pair::values);
     let odd = values().filter(|(reference, found)| reference.is_finite() && !found.is_finite());
     let odd = odd.count();
     if odd > 0 {
-        let count = values().count();
-        let detail =
-            format!("output `{name}`: {odd} of {count} values are infinite or not a number");
-        return Some((DifferenceKind::NotFinite, detail));
+        return Some(Lie::NotFinite { odd, values: values().count() });
     }
     let scale = values().map(|(reference, _)| reference.abs()).filter(|size| size.is_finite());
     let scale = scale.fold(0.0, f64::max);
-    let least = smallest(precision);
     if scale > least && values().all(|(_, found)| found == 0.0) {
-        let detail = format!("output `{name}`: all values are zero, and the reference's are not");
-        return Some((DifferenceKind::Zeros, detail));
+        return Some(Lie::Zeros);
     }
-    if let Some((unwritten, rows)) = unwritten_rows(pairs, least) {
-        let detail = format!(
-            "output `{name}`: {unwritten} of {rows} rows are zero, and the reference's are not"
-        );
-        return Some((DifferenceKind::Zeros, detail));
+    if let Some((zero, rows)) = unwritten_rows(pairs, least) {
+        return Some(Lie::Unwritten { zero, rows });
     }
     let [first, second] = pairs else { return None };
     // By more than the steps of a precision with few of them, which can hide a small difference.
@@ -256,13 +344,7 @@ fn lie(name: &str, precision: Precision, pairs: &[Pair]) -> Option<Difference> {
             (f64::from(*one) - f64::from(*other)).abs() > least.max(STEPS * scale)
         });
     let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-    (differ && bits(&first.found) == bits(&second.found)).then(|| {
-        let detail = format!(
-            "output `{name}` is the same for two batches whose outputs differ in the reference: it does \
-             not follow its input"
-        );
-        (DifferenceKind::Stale, detail)
-    })
+    (differ && bits(&first.found) == bits(&second.found)).then_some(Lie::Stale)
 }
 
 /// Returns how many rows are zero although the reference's are about as large as its others, and the number of rows;
@@ -300,13 +382,16 @@ impl Rules {
         let scale = scale(pairs);
         // Values that are not finite in the reference must be equal.
         let base = (absolute + of_scale * scale).max(smallest(self.precision));
-        let (mut values, mut beyond) = (0, 0);
+        let base = if are_probabilities(pairs) { base + step_of_one(self.precision) } else { base };
+        let (mut values, mut beyond, mut far_beyond) = (0, 0, 0);
         let (mut greatest, mut greatest_relative) = (0.0_f64, 0.0_f64);
         for (reference, found) in pairs.iter().flat_map(Pair::values) {
             let error = (found - reference).abs();
             let same = reference == found || (reference.is_nan() && found.is_nan());
             values += 1;
-            beyond += u64::from(!(same || error <= base + relative * reference.abs()));
+            let allowed = base + relative * reference.abs();
+            beyond += u64::from(!(same || error <= allowed));
+            far_beyond += u64::from(!(same || error <= Tolerance::OUTLIER * allowed));
             if reference.is_finite() {
                 // Unlike `f64::max`, a value that is not a number stays.
                 greatest = if error > greatest || error.is_nan() { error } else { greatest };
@@ -321,6 +406,7 @@ impl Rules {
             name: name.to_owned(),
             values,
             beyond,
+            far_beyond,
             max_absolute_error: finite(greatest),
             max_relative_error: finite(greatest_relative),
             scale: finite(scale),
@@ -497,12 +583,31 @@ fn share(items: impl Iterator<Item = bool>) -> Option<f64> {
     (of > 0).then(|| same as f64 / of as f64)
 }
 
+/// Returns whether all values lie between 0 and 1, so that they may be probabilities.
+fn are_probabilities(pairs: &[Pair]) -> bool {
+    let is_of_unit = |(reference, _): (f64, f64)| (0.0..=1.0).contains(&reference);
+    pairs.iter().flat_map(Pair::values).all(is_of_unit)
+}
+
+/// Returns the error of a function with values between 0 and 1 that is computed to the precision of 1 and not of its
+/// value, as a sigmoid is.
+fn step_of_one(precision: Precision) -> f64 {
+    match precision {
+        Precision::Fp32 => f64::exp2(-21.0),
+        Precision::Fp16 => f64::exp2(-11.0),
+        Precision::Bf16 => f64::exp2(-8.0),
+        // Its tolerance is larger than any.
+        Precision::Int8 => 0.0,
+    }
+}
+
 /// Returns the first output that exceeds the tolerance.
 fn beyond(parity: &Parity) -> Option<Difference> {
     let tolerance = parity.tolerance;
     let output = parity.outputs.iter().find(|output| {
         let below = |found: Option<f64>, bound: f64| found.is_some_and(|found| found < bound);
-        output.beyond > 0
+        output.far_beyond > 0
+            || output.beyond as f64 > tolerance.outliers * output.values as f64
             || below(output.cosine, tolerance.cosine)
             || below(output.correlation, tolerance.cosine)
             || below(output.same_class, tolerance.top1)
@@ -527,10 +632,10 @@ fn beyond(parity: &Parity) -> Option<Difference> {
         share("cosine", output.cosine),
         share("correlation", output.correlation),
         figure("greatest error of a row beside its size", output.row_error),
-        share("top-1 agreement", output.top1),
+        share("top-1 agreement", output.shown_top1()),
         share("of clear rows or whole numbers", output.same_class),
     );
-    Some((DifferenceKind::BeyondTolerance, detail))
+    Some(Difference::OfCase(DifferenceKind::BeyondTolerance, detail))
 }
 
 #[cfg(test)]
@@ -608,7 +713,7 @@ mod tests {
     fn outputs_beyond_the_tolerance_fail_with_their_figures() {
         let (kind, detail) = difference(&[1.5, -2.0, 3.0, 4.0], &[5.0, 6.0, -7.0, -8.0]);
         assert_eq!(kind, DifferenceKind::BeyondTolerance);
-        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance, scale of the reference 5.667e0, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, correlation 0.387633, greatest error of a row beside its size 1.505e0, top-1 agreement 0.750000; allowed: 1e-4 of the scale + 1e-3 of the value, cosine 0.9999, top-1 99.9 % (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
+        insta::assert_snapshot!(detail, @"output `logits`: 2 of 8 values are beyond the tolerance, scale of the reference 5.667e0, greatest error 1.600e1, relative 2.000e0, cosine 0.373856, correlation 0.387633, greatest error of a row beside its size 1.505e0; allowed: 1e-4 of the scale + 1e-3 of the value, 0.5 % of values ten times as much, cosine 0.9999, top-1 99.9 % (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
         // Half a precision allows more.
         let reference = batches(&FIRST, &SECOND);
         let found = batches(&[1.01, -2.0, 3.0, 4.0], &SECOND);
@@ -629,6 +734,50 @@ mod tests {
         let (kind, detail) = difference(&FIRST, &FIRST);
         assert_eq!(kind, DifferenceKind::Stale);
         insta::assert_snapshot!(detail, @"output `logits` is the same for two batches whose outputs differ in the reference: it does not follow its input (in fp32; the reference is cpu 0.1.0 on cpu:0 in fp32)");
+    }
+
+    #[test]
+    fn a_reference_that_is_not_a_result_is_told_and_the_case_not_blamed() {
+        let told = |first: &[f32], second: &[f32]| {
+            let (reference, found) = (batches(first, second), batches(&FIRST, &SECOND));
+            let case = in_precision(Precision::Fp32);
+            match compare(&check(Precision::Fp32), case, &reference, &found) {
+                Err(Failure::NoReference { detail }) => detail,
+                other => panic!("{other:?}"),
+            }
+        };
+        insta::assert_snapshot!(told(&[0.0; 4], &[0.0; 4]), @"the reference's output `logits`: all values are zero, and here they are not. One of the two is wrong, and nothing tells which; compare with another reference (this one is cpu 0.1.0 on cpu:0 in fp32)");
+        let odd = told(&FIRST, &[5.0, f32::NAN, -7.0, f32::INFINITY]);
+        assert!(odd.contains("2 of 8 values are infinite or not a number, and here"), "{odd}");
+        let stale = told(&FIRST, &FIRST);
+        assert!(stale.contains("is the same for two batches whose outputs differ here"), "{stale}");
+        let row = told(&[1.0, -2.0, 0.0, 0.0], &SECOND);
+        assert!(row.contains("1 of 4 rows are zero, and here they are not"), "{row}");
+    }
+
+    #[test]
+    fn a_few_values_may_be_off_by_more() {
+        let reference = vec![1.0_f32; 1000];
+        let with = |wrong: usize, error: f32| {
+            let mut found = reference.clone();
+            found[..wrong].iter_mut().for_each(|value| *value += error);
+            judged(Precision::Fp32, false, &reference, &found, 1).is_ok()
+        };
+        assert!(with(5, 5e-3), "five times the tolerance, in one of 200 values");
+        assert!(!with(6, 5e-3), "in more");
+        assert!(!with(1, 2e-2), "twenty times");
+    }
+
+    #[test]
+    fn probabilities_are_as_exact_as_those_near_one() {
+        // A detector that sees nothing: a sigmoid's error is a step of 1, not of the value.
+        let reference: Vec<f32> = (0..1000).map(|index| 1e-5 + 1e-8 * index as f32).collect();
+        let found: Vec<f32> = reference.iter().map(|value| value + 2e-8).collect();
+        judged(Precision::Fp32, false, &reference, &found, 1).expect("a sigmoid");
+        let mut signed = reference.clone();
+        signed[0] = -1e-5;
+        let found: Vec<f32> = signed.iter().map(|value| value + 2e-8).collect();
+        judged(Precision::Fp32, false, &signed, &found, 1).expect_err("not a probability");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Outputs that say nothing: all of one value, or infinite. Two engines agree on them whatever they compute, so a
+//! Outputs that say nothing: none at all, all of one value, or infinite. Two engines agree on them whatever they compute, so a
 //! comparison with a reference proves little.
 
 use host_record::Doubt;
@@ -6,8 +6,17 @@ use plugin_api::client::{DataType, TensorData};
 
 use crate::outputs::to_f32;
 
-/// Returns the doubt about an output of real numbers. Whole numbers, such as classes, may well be the same.
+/// Returns the doubt about an output. Whole numbers, such as classes, may well be the same.
 pub(crate) fn doubt(name: &str, output: &TensorData) -> Option<Doubt> {
+    if output.shape.contains(&0) {
+        let output = name.to_owned();
+        return Some(Doubt::TrivialOutput {
+            output,
+            values: 0,
+            infinite_values: 0,
+            constant: None,
+        });
+    }
     let is_real =
         matches!(output.dtype, DataType::F64 | DataType::F32 | DataType::F16 | DataType::BF16);
     let values = to_f32(output).filter(|values| is_real && values.len() > 1)?;
@@ -44,6 +53,9 @@ mod tests {
         assert_eq!(told(&[1.0, 2.0]), None);
         assert_eq!(told(&[0.0]), None, "a single number is what it is");
         assert_eq!(told(&[f32::NAN; 2]), None, "that is another matter");
+        insta::assert_snapshot!(told(&[]).expect("nothing"), @"output `y` is empty, which any engine could answer; inputs with other values may tell more");
+        let boxes = TensorData { dtype: DataType::I64, shape: vec![0, 3], bytes: Vec::new() };
+        assert!(doubt("boxes", &boxes).is_some(), "no whole numbers either");
         let classes = TensorData { dtype: DataType::U8, shape: vec![2], bytes: vec![7, 7] };
         assert_eq!(doubt("y", &classes), None);
     }

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::machine::{Machine, load};
 use super::{keep, write};
 use crate::layout::{self, Profile};
+use crate::python;
 use crate::setup;
 use crate::shell::{At, Failed, cargo, command, root, say};
 
@@ -128,7 +129,7 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
     }
     let target = layout::target_folder()?;
     let folder = target.join("fidelity");
-    let python = python(&folder.join("python"))?;
+    let python = python::with_packages(&folder.join("python"), PACKAGES)?;
     let models = folder.join("models");
     if !MODELS.iter().all(|model| path(&models, model).is_file()) {
         say("bench: making models as large as ResNet-50 and BERT-base");
@@ -177,21 +178,6 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
 
 fn path(models: &Path, model: &Model) -> PathBuf {
     models.join(format!("{}-fp32.onnx", model.name))
-}
-
-/// Returns a Python with the packages, created below cargo's folder.
-fn python(folder: &Path) -> Result<PathBuf, Failed> {
-    let python = folder.join("bin/python");
-    let marker = folder.join("packages");
-    let wanted = PACKAGES.join("\n");
-    if std::fs::read_to_string(&marker).is_ok_and(|installed| installed == wanted) {
-        return Ok(python);
-    }
-    say(&format!("bench: installing {} into a folder of its own", PACKAGES.join(", ")));
-    command("python3").args(["-m", "venv"]).arg(folder).run()?;
-    command(&python).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES).run()?;
-    std::fs::write(&marker, wanted).at(&marker)?;
-    Ok(python)
 }
 
 struct Place {

@@ -157,6 +157,12 @@ fn legal(values: &LegalValues) -> String {
         LegalValues::Index { entries, operator } => {
             format!("0 to {} ({operator})", entries.saturating_sub(1))
         }
+        LegalValues::Below { entries, operator } => {
+            format!("from 0, of which {entries} differ ({operator})")
+        }
+        LegalValues::Computed { entries, operator } => {
+            format!("unknown: {operator} computes with it before a table of {entries} entries")
+        }
         LegalValues::Ones => "1".into(),
         LegalValues::Positions { .. } => "0, 1, 2, …".into(),
         LegalValues::Steers => "decides what is computed".into(),

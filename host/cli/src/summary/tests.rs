@@ -273,26 +273,24 @@ fn a_run_where_everything_fails_is_seen_on_one_screen() {
       the worker was killed by signal 11 (SIGSEGV) in phase measure
     failed  batch 1 · offline
       input: 1: a long reason a long reason a long reason a long reason a long reason a long reason a
-      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason a long reason a
+      long reason a long reason a long reason a long reason a long reason a long reason
     failed  12 cases: batch 2 · single-stream; batch 4 · offline; batch 16 · single-stream; and 9 more
       input: the file is empty
-    failed  batch 4 · single-stream
-      input: 4: a long reason a long reason a long reason a long reason a long reason a long reason a
-      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
-    failed  batch 8 · offline
-      input: 7: a long reason a long reason a long reason a long reason a long reason a long reason a
-      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
-    failed  batch 32 · single-stream
-      input: 10: a long reason a long reason a long reason a long reason a long reason a long reason a
-      long reason a long reason a long reason a long reason a long reason a long reason a long reason …
-    failed  1 case: input: 13: a long reason a long reason a long reason a long reason a long reason a …
-    failed  1 case: input: 16: a long reason a long reason a long reason a long reason a long reason a …
-    failed  1 case: input: 19: a long reason a long reason a long reason a long reason a long reason a …
-    failed  1 case: input: 22: a long reason a long reason a long reason a long reason a long reason a …
-    failed  1 case: input: 25: a long reason a long reason a long reason a long reason a long reason a …
-    failed  1 case: input: 28: a long reason a long reason a long reason a long reason a long reason a …
-    failed  1 case: input: 31: a long reason a long reason a long reason a long reason a long reason a …
-    failed  1 case: input: 34: a long reason a long reason a long reason a long reason a long reason a …
+    failed  1 case: input: 4: a long reason a lo … long reason a long reason a long reason a long reason
+    failed  1 case: input: 7: a long reason a lo … long reason a long reason a long reason a long reason
+    failed  1 case: input: 10: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 13: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 16: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 19: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 22: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 25: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 28: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 31: a long reason a l … long reason a long reason a long reason a long reason
+    failed  1 case: input: 34: a long reason a l … long reason a long reason a long reason a long reason
 
     hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
     configurations could be compared, both disturbed)

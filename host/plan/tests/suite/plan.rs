@@ -217,6 +217,14 @@ fn a_manifest_that_does_not_fit_the_model_is_an_error() {
     let asked = plan(ON_B, rounds).unwrap_err();
     assert_snapshot!(asked, @"the model `b`: `x` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value");
     assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 10, high = 10 }`"#);
+    let mut ids = with_axes(&["batch"]);
+    for structure in ids.structures.values_mut() {
+        let computed = LegalValues::Computed { entries: 100, operator: "Mul".into() };
+        structure.values.insert("x".into(), computed);
+    }
+    let asked = plan(ON_B, ids).unwrap_err();
+    assert_snapshot!(asked, @"the model `b`: `Mul` computes with `x` before it is looked up in a table of 100 entries, so it is not known which values are legal");
+    assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 0, high = 100 }`"#);
 }
 
 #[test]

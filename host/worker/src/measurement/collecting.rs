@@ -31,7 +31,7 @@ pub(super) fn collect(
         }
     }
     for output in &not_numbers {
-        match output.judge() {
+        match output.judge(conditions.parity.is_some()) {
             Ok(doubt) => warnings.extend(doubt.map(Warning::from)),
             Err(breach) => verdict.reasons.push(breach.into()),
         }

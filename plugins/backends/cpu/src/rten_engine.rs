@@ -74,7 +74,7 @@ impl RtenModel {
         let file = OnnxFile::read(request.path)?;
         let mut options = ModelOptions::with_all_ops();
         options.enable_optimization(optimise).prepack_weights(prepack);
-        let loaded = match file.weights().all(rten_weights::is_opened_by_engine) {
+        let loaded = match rten_weights::are_opened_by_engine(&file) {
             true => options.load_file(request.path),
             false => {
                 let bytes = rten_weights::renamed(request.path, &file, &mut options);
@@ -190,11 +190,34 @@ fn run_code(error: &rten::RunError) -> ErrorCode {
     match error.kind() {
         RunErrorKind::InvalidInput => ErrorCode::InvalidArgument,
         // As the engine's `OpError` says it.
-        RunErrorKind::OperatorError if error.to_string().contains("unsupported ") => {
-            ErrorCode::Unsupported
-        }
+        RunErrorKind::OperatorError if is_unsupported(&error.to_string()) => ErrorCode::Unsupported,
         // A shape or an index that does not fit.
         RunErrorKind::OperatorError => ErrorCode::InvalidArgument,
         _ => ErrorCode::InvalidModel,
+    }
+}
+
+/// Returns whether an operator lacks something, as opposed to a shape or an index that does not fit. Names in a message
+/// are the model's, and may be any text.
+fn is_unsupported(message: &str) -> bool {
+    message.rsplit_once("\" failed: ").is_some_and(|(_, cause)| cause.starts_with("unsupported "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_cause_of_an_error_tells_what_is_unsupported() {
+        assert!(is_unsupported(
+            "operator \"a\" failed: unsupported input or attribute value: only 4D. Inputs were ()"
+        ));
+        for message in [
+            "operator \"unsupported one\" failed: input or attribute has invalid value: Index 7 is out of range",
+            "operator \"a\" failed: incompatible input shapes: an unsupported broadcast",
+            "planning error: unsupported",
+        ] {
+            assert!(!is_unsupported(message), "{message}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Weights in files that the engine does not open by itself. It only takes names such as `model.onnx_data`, beside
-//! the model; the format allows every name below the model's folder. Such a model is handed over in memory, with
-//! names that the engine takes.
+//! the model, and weights that say where they begin and how long they are; the format allows every name below the
+//! model's folder, and has defaults for both. Such a model is handed over in memory, with names and places that the
+//! engine takes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,10 +9,12 @@ use std::path::{Component, Path};
 
 use onnx_file::OnnxFile;
 use rten::ModelOptions;
-use rten_onnx::onnx::{GraphProto, ModelProto, TensorProto};
+use rten_onnx::onnx::{
+    DataLocation, DataType, GraphProto, ModelProto, StringStringEntryProto, TensorProto,
+};
 
 /// Returns whether the engine opens a file with weights of this name.
-pub(crate) fn is_opened_by_engine(name: &str) -> bool {
+fn is_opened_by_engine(name: &str) -> bool {
     let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
     let is_usual = ending.is_some_and(|it| it.starts_with("data") || it.starts_with("onnx_data"));
     let mut parts = Path::new(name).components();
@@ -19,7 +22,12 @@ pub(crate) fn is_opened_by_engine(name: &str) -> bool {
     is_usual && is_beside
 }
 
-/// Returns the model with its files of weights renamed, and puts their contents into the options.
+/// Returns whether the engine opens the weights of a model.
+pub(crate) fn are_opened_by_engine(file: &OnnxFile) -> bool {
+    file.weights().all(is_opened_by_engine) && !file.facts().lacks_places
+}
+
+/// Returns the model with its files of weights renamed and placed, and puts their contents into the options.
 ///
 /// # Errors
 ///
@@ -55,12 +63,40 @@ fn rename(graph: &mut GraphProto, names: &BTreeMap<&str, String>) {
                 entry.value = Some(name.clone());
             }
         }
+        place(tensor);
     };
     graph.initializer.iter_mut().for_each(of_tensor);
     for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {
         attribute.t.iter_mut().for_each(of_tensor);
         attribute.g.iter_mut().for_each(|graph| rename(graph, names));
     }
+}
+
+/// Adds the format's defaults for weights in another file that do not say where they begin, or how long they are.
+fn place(tensor: &mut TensorProto) {
+    if tensor.data_location != Some(DataLocation::EXTERNAL) {
+        return;
+    }
+    let Some(length) = length(tensor) else { return };
+    for (key, default) in [("offset", "0".to_owned()), ("length", length.to_string())] {
+        if !tensor.external_data.iter().any(|entry| entry.key.as_deref() == Some(key)) {
+            let (key, value) = (Some(key.to_owned()), Some(default));
+            tensor.external_data.push(StringStringEntryProto { key, value });
+        }
+    }
+}
+
+/// Returns the bytes of a tensor, if its type is one that the engine has.
+fn length(tensor: &TensorProto) -> Option<u64> {
+    let size = match tensor.data_type? {
+        DataType::DOUBLE | DataType::INT64 => 8,
+        DataType::FLOAT | DataType::INT32 => 4,
+        DataType::FLOAT16 => 2,
+        DataType::BOOL | DataType::INT8 | DataType::UINT8 => 1,
+        _ => return None,
+    };
+    let mut sizes = tensor.dims.iter().map(|size| u64::try_from(*size).ok());
+    sizes.try_fold(size, |length: u64, size| length.checked_mul(size?))
 }
 
 #[cfg(test)]

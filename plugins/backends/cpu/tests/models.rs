@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard};
 use plugin_api::client::{
     Backend, DataType, Dimension, Error, ErrorCode, LoadRequest, Model, TensorView,
 };
-use rten_onnx::onnx::{DataType as OnnxType, TensorProto};
+use rten_onnx::onnx::{DataLocation, DataType as OnnxType, StringStringEntryProto, TensorProto};
 
 use onnx::model;
 
@@ -125,6 +125,47 @@ fn an_index_that_does_not_fit_is_an_invalid_argument() {
     let mut call = session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call");
     let error = call.run().expect_err("no such element");
     assert_eq!(error.code, ErrorCode::InvalidArgument, "{error}");
+}
+
+/// Returns the answer of a model of one float to 2.
+fn answer(backend: &Backend, path: &Path) -> Vec<u8> {
+    let model = load(backend, path, Some(1), &[]).expect("the model");
+    let session = model.prepare("fp32", &[vec![1]]).expect("a session");
+    let bytes = 2_f32.to_ne_bytes();
+    let view = TensorView { dtype: DataType::F32, shape: &[1], strides: None, bytes: &bytes };
+    let mut call = session.call(vec![model.tensor(view).expect("a tensor")]).expect("a call");
+    call.run().expect("a run");
+    call.read_output(0).expect("an output").bytes
+}
+
+#[test]
+fn weights_in_another_file_need_neither_offset_nor_length() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("w.data"), 3_f32.to_le_bytes()).expect("a file");
+    for places in [&[][..], &[("offset", "0")], &[("length", "4")]] {
+        let entries = [("location", "w.data")].into_iter().chain(places.iter().copied());
+        let entry = |(key, value): (&str, &str)| StringStringEntryProto {
+            key: Some(key.into()),
+            value: Some(value.into()),
+        };
+        let weights = TensorProto {
+            data_location: Some(DataLocation::EXTERNAL),
+            external_data: entries.map(entry).collect(),
+            ..TensorProto::default()
+        };
+        let path = model(folder.path(), "Mul", OnnxType::FLOAT, weights);
+        assert_eq!(answer(&backend, &path), 6_f32.to_ne_bytes(), "{places:?}");
+    }
+}
+
+#[test]
+fn dropout_changes_nothing_outside_of_training() {
+    let (backend, _turn) = backend();
+    let folder = tempfile::tempdir().expect("a folder");
+    let half = TensorProto { float_data: vec![0.5], ..TensorProto::default() };
+    let path = model(folder.path(), "Dropout", OnnxType::FLOAT, half);
+    assert_eq!(answer(&backend, &path), 2_f32.to_ne_bytes());
 }
 
 #[test]

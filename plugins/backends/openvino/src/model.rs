@@ -251,23 +251,41 @@ pub(crate) fn code_or(failure: &Failure, otherwise: ErrorCode) -> ErrorCode {
 }
 
 fn unreadable(path: &str, failure: &Failure) -> Error {
-    // A model with an operator that OpenVINO lacks is not damaged.
+    // A model with an operator that OpenVINO lacks is not damaged. Its path is any text.
+    let lacks = is_lacking(&failure.message.replace(path, ""));
+    let code = if lacks { ErrorCode::Unsupported } else { ErrorCode::InvalidModel };
+    Error::new(code_or(failure, code), format!("{path}: {failure}"))
+}
+
+/// Returns whether a message says that OpenVINO lacks something.
+fn is_lacking(message: &str) -> bool {
     const LACKS: &[&str] = &[
         "no conversion rule",
         "not supported",
         "unsupported",
         "doesn't support",
         "does not support",
+        "only supports",
     ];
-    let message = failure.message.to_lowercase();
-    let lacks = LACKS.iter().any(|word| message.contains(word));
-    let code = if lacks { ErrorCode::Unsupported } else { ErrorCode::InvalidModel };
-    Error::new(code_or(failure, code), format!("{path}: {failure}"))
+    let message = message.to_lowercase();
+    LACKS.iter().any(|word| message.contains(word))
 }
 
 /// Returns the error of a failed run.
 pub(crate) fn run_error(failure: &Failure) -> Error {
-    Error::new(code_or(failure, ErrorCode::Device), failure.message.clone())
+    Error::new(code_or(failure, run_code(&failure.message)), failure.message.clone())
+}
+
+fn run_code(message: &str) -> ErrorCode {
+    // A shape or an index that does not fit is not the device's fault.
+    const MISFITS: &[&str] =
+        &["shape inference", "argument shapes", "incompatible", "inconsistent", "out of range"];
+    let lower = message.to_lowercase();
+    match MISFITS.iter().any(|word| lower.contains(word)) {
+        true => ErrorCode::InvalidArgument,
+        false if is_lacking(message) => ErrorCode::Unsupported,
+        false => ErrorCode::Device,
+    }
 }
 
 impl Loaded {

@@ -72,7 +72,18 @@ const UNSUPPORTED: &[&str] = &[
     "Unsupported model IR version",
 ];
 
+/// Messages of a device, among those of kernels that fail.
+const OF_DEVICES: &[&str] =
+    &["CUBLAS", "CUDA", "CUDNN", "HIP", "MIGraphX", "MIOPEN", "QNN", "WebGPU", "hipError"];
+
+/// Returns a message without the path of the model, which is any text.
+fn without_path(message: &str) -> &str {
+    let rest = message.strip_prefix("Load model from ");
+    rest.and_then(|rest| rest.split_once(" failed:")).map_or(message, |(_, rest)| rest)
+}
+
 fn code(code: Code, message: &str, operation: Operation) -> ErrorCode {
+    let message = without_path(message);
     let mentions = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     if mentions(MEMORY) {
         return ErrorCode::OutOfMemory;
@@ -88,6 +99,13 @@ fn code(code: Code, message: &str, operation: Operation) -> ErrorCode {
         }
         (Code::NoModel | Code::InvalidProtobuf | Code::InvalidGraph, _) => ErrorCode::InvalidModel,
         (Code::InvalidArgument, Operation::Running) => ErrorCode::InvalidArgument,
+        // A kernel that refuses its inputs: a shape or an index that does not fit.
+        (_, Operation::Running)
+            if message.starts_with("Non-zero status code returned while running")
+                && !mentions(OF_DEVICES) =>
+        {
+            ErrorCode::InvalidArgument
+        }
         // A provider's library that cannot be loaded, or lacks a dependency.
         _ if message.contains("Failed to load library")
             || message.contains("cannot open shared") =>
@@ -127,5 +145,13 @@ mod tests {
         assert_eq!(without_kernel("Provider type"), None);
         let run = code(Code::RuntimeException, "CUDA failure 700", Operation::Running);
         assert_eq!(run, ErrorCode::Device);
+        let running = |message| code(Code::RuntimeException, message, Operation::Running);
+        let kernel = "Non-zero status code returned while running Reshape node. Name:'' Status Message: \
+                      core/providers/cpu/tensor/reshape_helper.h:49 …";
+        assert_eq!(running(kernel), ErrorCode::InvalidArgument);
+        let cuda = "Non-zero status code returned while running Conv node. Name:'' Status Message: CUDNN failure 4";
+        assert_eq!(running(cuda), ErrorCode::Device);
+        let path = "Load model from /models/out of memory/NOT_IMPLEMENTED.onnx failed:Node () Op (Split) …";
+        assert_eq!(of(path), ErrorCode::InvalidModel);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_guest::{Error, Recommendation};
 use report_common::{
-    Axis, AxisRole, Case, Configuration, Labels, Order, Outcome, Run, Scenario, Warning,
+    Axis, AxisRole, Case, Configuration, Doubt, Labels, Order, Outcome, Run, Scenario, Warning,
     WarningKind, configurations, humanise_metric,
 };
 
@@ -106,6 +106,48 @@ struct Field<'f, 'a> {
     sure: bool,
 }
 
+/// Outputs of a configuration that are empty or all of one value.
+struct Trivial<'a> {
+    /// Each with its name.
+    outputs: Vec<(&'a str, &'a Doubt)>,
+    /// Whether its outputs were compared with a reference's.
+    is_checked: bool,
+}
+
+impl<'a> Trivial<'a> {
+    fn of(configuration: &Configuration<'a>) -> Self {
+        let warnings = configuration.cases.iter().flat_map(|case| &case.warnings);
+        let outputs = warnings.filter_map(|warning| match &warning.doubt {
+            doubt @ Doubt::TrivialOutput { output, values, constant, .. }
+                if *values == 0 || constant.is_some() =>
+            {
+                Some((output.as_str(), doubt))
+            }
+            _ => None,
+        });
+        let mut reports = configuration.cases.iter().filter_map(|case| case.report());
+        let is_checked = reports.any(|report| report.conditions.parity.is_some());
+        Self { outputs: outputs.collect(), is_checked }
+    }
+
+    /// Returns why the configuration must not be compared, if others of the same workload have other outputs, or if
+    /// nothing shows that zeros are the model's answer.
+    fn ruled_out(&self, all: &[Self]) -> Option<String> {
+        let has = |other: &Self, name: &str| other.outputs.iter().any(|(known, _)| *known == name);
+        let (_, doubt) = self.outputs.iter().find(|(name, doubt)| {
+            let is_zero = matches!(doubt, Doubt::TrivialOutput { constant: Some(0.0), .. });
+            all.iter().any(|other| !has(other, name)) || (is_zero && !self.is_checked)
+        })?;
+        let is_alone = all.iter().all(|other| other.outputs.len() >= self.outputs.len());
+        Some(match is_alone {
+            true => format!(
+                "{doubt}; nothing has checked that this is the model's answer: add `[check]`"
+            ),
+            false => format!("{doubt}, and others answer otherwise"),
+        })
+    }
+}
+
 /// One workload, and the results of its configurations.
 struct Group<'a, 'o> {
     name: String,
@@ -141,9 +183,11 @@ impl<'a, 'o> Group<'a, 'o> {
             configurations.iter().any(read)
         };
         let (objectives, dropped): (Vec<_>, Vec<_>) = objectives.into_iter().partition(has_value);
+        let trivial: Vec<_> = configurations.iter().map(Trivial::of).collect();
         let candidates = configurations
             .into_iter()
-            .map(|mut configuration| {
+            .enumerate()
+            .map(|(place, mut configuration)| {
                 let first = configuration.first();
                 let label = name(first, &labels);
                 let failed = cases().find_map(|case| match &case.record.outcome {
@@ -166,7 +210,8 @@ impl<'a, 'o> Group<'a, 'o> {
                 if invalid.is_none() && cases.iter().any(|case| case.valid() != Some(false)) {
                     cases.retain(|case| case.valid() != Some(false));
                 }
-                let ruled_out = failed.or(simulated).or(invalid);
+                let says_nothing = trivial[place].ruled_out(&trivial);
+                let ruled_out = failed.or(simulated).or(invalid).or(says_nothing);
                 Candidate::new(
                     label,
                     configuration,

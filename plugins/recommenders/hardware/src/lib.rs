@@ -18,7 +18,9 @@ case, and each metric is taken from the scenario that answers for it:
   in all.
 
 A configuration that failed in one of its scenarios is not compared, whatever it did in the others;
-nor is one whose backend says that its figures are `simulated`.
+nor is one whose backend says that its figures are `simulated`; nor one that answers with nothing, or with one
+value, if others answer otherwise; nor one that answers with zeros, unless a comparison with a reference has found
+that this is the model's answer.
 
 # What meeting a limit means
 

@@ -819,7 +819,47 @@ fn every_warning_about_a_compared_figure_takes_the_certainty() {
     for doubt in touching {
         assert!(!certain(Some(doubt.clone())), "{doubt:?}");
     }
-    assert!(certain(Some(Doubt::NotANumber { output: "y".into(), nan_values: 1, values: 2 })));
+    assert!(certain(Some(Doubt::NotANumber {
+        output: "y".into(),
+        nan_values: 1,
+        values: 2,
+        in_reference: false
+    })));
+}
+
+#[test]
+fn an_output_that_says_nothing_is_not_chosen() {
+    let tables = several(&three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (6.4, (6.2, 6.6), 13_000.0),
+    ]));
+    let advised = |cases: &[u64], checked: bool, constant: f64| {
+        let mut tables = tables.clone();
+        for case in cases {
+            let output = "y".to_owned();
+            let constant = Some(constant);
+            let doubt = Doubt::TrivialOutput { output, values: 10, infinite_values: 0, constant };
+            made_up::warn(&mut tables, *case, doubt);
+            if checked {
+                made_up::compare_outputs(&mut tables, *case);
+            }
+        }
+        text(&advice(&tables, at_most("latency.p99", "5ms")))
+    };
+    let all: Vec<u64> = SINGLE_STREAM.into_iter().chain(OFFLINE).collect();
+    assert!(advised(&[], false, 0.0).contains("use batch 8"));
+    let one = advised(&[SINGLE_STREAM[1], OFFLINE[1]], true, 0.5);
+    assert!(one.contains("use batch 1") && !one.contains("use batch 8"), "{one}");
+    assert!(one.contains("are 0.5, which any engine could answer"), "{one}");
+    assert!(one.contains("and others answer otherwise"), "{one}");
+    // Without a comparison, zeros may be an answer or no work at all.
+    let zeros = advised(&all, false, 0.0);
+    assert!(!zeros.contains(": use "), "{zeros}");
+    assert!(zeros.contains("nothing has checked that this is the model's answer"), "{zeros}");
+    for agreed in [advised(&all, true, 0.0), advised(&all, false, 0.5)] {
+        assert!(agreed.contains("use batch 8") && agreed.contains("not certain"), "{agreed}");
+    }
 }
 
 /// The mean of the processes keeps the limit, and its interval does; the next process may not.

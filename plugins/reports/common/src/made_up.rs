@@ -764,6 +764,7 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
             absolute: 0.0,
             of_scale: 0.01,
             relative: 0.02,
+            outliers: 0.0,
             cosine: 0.999,
             top1: 0.95,
         },
@@ -772,6 +773,7 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
             name: "logits".to_owned(),
             values: 40,
             beyond: 0,
+            far_beyond: 0,
             max_absolute_error: Some(0.0034),
             max_relative_error: Some(0.0056),
             scale: Some(0.61),
@@ -779,7 +781,7 @@ pub fn compare_outputs(tables: &mut Tables, case_index: u64) {
             correlation: Some(0.999_981),
             row_error: Some(0.0061),
             top1: Some(0.975),
-            same_class: None,
+            same_class: Some(1.0),
         }],
     };
     change_report(tables, case_index, |report| {

@@ -11,6 +11,8 @@ pub struct SummaryColumn {
     pub heading: &'static str,
     /// The metric that it shows.
     pub metric: String,
+    /// The metric that it shows for a case in which that one is a gap, and the word that tells so.
+    pub instead: Option<(&'static str, &'static str)>,
 }
 
 /// A cell of the summary.
@@ -41,7 +43,8 @@ pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
             let metric = wanted.find(metrics.iter().copied())?;
             let is_wanted = !wanted.shown.only_if_measured || has_value(metric);
             let heading = wanted.heading;
-            is_wanted.then(|| SummaryColumn { heading, metric: metric.to_owned() })
+            let instead = wanted.instead;
+            is_wanted.then(|| SummaryColumn { heading, metric: metric.to_owned(), instead })
         })
         .collect()
 }
@@ -64,7 +67,16 @@ impl SummaryColumn {
                     }),
                 },
             },
-            Err(gap) => SummaryCell::Gap(gap.to_string()),
+            Err(gap) => {
+                let other = self.instead.and_then(|(name, word)| Some((case.result(name)?, word)));
+                let Some((other, word)) = other else { return SummaryCell::Gap(gap.to_string()) };
+                let Ok(value) = other.value else { return SummaryCell::Gap(gap.to_string()) };
+                let written = humanise_metric(&other.metric, value, &other.unit);
+                let interval = other
+                    .interval
+                    .map(|interval| humanise_interval(&other.metric, value, interval, &other.unit));
+                SummaryCell::Value { value: format!("{written} ({word})"), interval }
+            }
         }
     }
 }

@@ -157,7 +157,7 @@ pub fn parity_figures(output: &OutputParity) -> [String; 5] {
         or_dash(output.max_relative_error.map(|error| format!("{error:.1e}"))),
         or_dash(output.cosine.map(|cosine| format!("{cosine:.6}"))),
         or_dash(output.correlation.map(|correlation| format!("{correlation:.6}"))),
-        or_dash(output.top1.map(|share| format!("{:.1} %", 100.0 * share))),
+        or_dash(output.shown_top1().map(|share| format!("{:.1} %", 100.0 * share))),
     ]
 }
 
@@ -228,6 +228,7 @@ mod tests {
             name: "a".to_owned(),
             values: 40,
             beyond: 0,
+            far_beyond: 0,
             max_absolute_error: figures[0],
             max_relative_error: figures[1],
             scale: None,
@@ -235,10 +236,13 @@ mod tests {
             correlation: figures[3],
             row_error: None,
             top1: figures[4],
-            same_class: None,
+            same_class: figures[4],
         };
         let all = output([Some(0.00012), Some(0.0034), Some(0.9999995), Some(0.98), Some(0.995)]);
         assert_eq!(parity_figures(&all), ["1.2e-4", "3.4e-3", "1.000000", "0.980000", "99.5 %"]);
+        // The rows of another output are not classes.
+        let map = OutputParity { same_class: None, ..all };
+        assert_eq!(parity_figures(&map)[4], "—");
         let one = output([Some(0.0), None, None, None, None]);
         assert_eq!(parity_figures(&one), ["0.0e0", "—", "—", "—", "—"]);
     }
