@@ -272,7 +272,7 @@ mod tests {
             assert!(line.contains(" … ") && line.ends_with("no such operator"), "{brief}");
         }
         let short = [note(Word::Failed, "one", &format!("{}: no such operator", words(30)))];
-        assert_eq!(drawn(&short, 9).1, false, "six lines are shown");
+        assert!(!drawn(&short, 9).1, "six lines are shown");
     }
 
     #[test]

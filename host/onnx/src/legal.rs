@@ -181,11 +181,9 @@ impl Nodes<'_> {
                         }
                     }
                     // Real numbers are computed with everywhere.
-                    (Some(by), ..) if !is_real => {
-                        if entries < entries_of(&computed) {
-                            let operator = (*by).to_owned();
-                            computed = Some(LegalValues::Computed { entries, operator });
-                        }
+                    (Some(by), ..) if !is_real && entries < entries_of(&computed) => {
+                        let operator = (*by).to_owned();
+                        computed = Some(LegalValues::Computed { entries, operator });
                     }
                     _ => {}
                 }
