@@ -10,7 +10,7 @@ use host_record::{Gap, ModelCost, NotMeasured};
 
 use crate::element::element;
 use crate::messages::{Attribute, Graph, Node, Tensor};
-use crate::operator;
+use crate::names::operator;
 
 /// Operators with products, in the standard's domain.
 const PRODUCTS: &[&str] = &[

@@ -11,6 +11,7 @@ mod element;
 mod external;
 mod legal;
 pub mod messages;
+mod names;
 mod skipping;
 mod value;
 
@@ -25,6 +26,7 @@ use prost::bytes::Buf;
 use serde::Serialize;
 
 use crate::element::element;
+use crate::names::{domain, operator};
 use crate::skipping::SkippingFile;
 pub use crate::value::{Kind, Value};
 
@@ -333,21 +335,6 @@ impl Collected {
 
 /// The name of an element type that the format does not know.
 const UNDEFINED: &str = "unknown";
-
-/// The domain of the standard's operators.
-const DEFAULT: &str = "ai.onnx";
-
-fn domain(name: &str) -> String {
-    if name.is_empty() { DEFAULT } else { name }.to_owned()
-}
-
-/// Returns an operator's name. One of another domain than the standard's has it before a dot.
-fn operator(node: &messages::Node) -> String {
-    match domain(&node.domain).as_str() {
-        DEFAULT => node.operator.clone(),
-        domain => format!("{domain}.{}", node.operator),
-    }
-}
 
 fn value(info: &messages::ValueInfo) -> Value {
     let tensor = info.kind.as_ref().and_then(|kind| kind.tensor.as_ref());

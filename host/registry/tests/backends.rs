@@ -81,7 +81,9 @@ fn every_backend_has_a_page_with_all_parts_that_is_linked() {
 #[test]
 fn the_pages_name_the_options_that_there_are() {
     let common = options(part(&index(), "### Options in common"));
-    let engines = source(&repository("plugins/engines/onnxruntime/src"));
+    let engines = ["onnxruntime", "torch"]
+        .map(|engine| source(&repository(&format!("plugins/engines/{engine}/src"))))
+        .concat();
     for (id, (folder, metadata)) in backends() {
         let mut named = options(part(&read(&folder.join("README.md")), "## Options"));
         if metadata.engine == "onnxruntime" {

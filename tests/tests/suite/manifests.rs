@@ -40,7 +40,7 @@ fn every_example_is_planned() {
 fn the_comparison_has_all_hardware_each_as_a_case_or_as_a_gap_with_what_was_looked_for() {
     let cells = planned("hardware");
     let backends: Vec<_> = cells.keys().map(String::as_str).collect();
-    assert_eq!(backends, ["cpu", "cuda", "mps", "openvino", "qnn", "rocm", "webgpu"]);
+    assert_eq!(backends, ["cpu", "cuda", "mps", "openvino", "qnn", "rocm", "torch", "webgpu"]);
     assert_eq!(cells["cpu"], [""; 6]);
     // It has a case for its own precision, and no gap for another one.
     assert_eq!(cells["qnn"].len(), 1);
