@@ -54,7 +54,7 @@ fn operations_of_vision_are_the_published_ones() {
 #[test]
 fn operations_are_those_of_torch() {
     let counted = [
-        ("resnet18", 3_628_146_688),
+        ("resnet18", 3_628_146_688_u64),
         ("resnet50", 8_178_368_512),
         ("mobilenet_v3_large", 433_179_520),
         ("efficientnet_b0", 771_629_504),
