@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, shape) in shapes {
         let mut tables = made_up::tables(&shape);
         advise(&mut tables)?;
+        made_up::set_roof(&mut tables, 4);
         let mut files = BTreeMap::new();
         Html::render(&tables, &mut files, NoOptions {})?;
         for contents in files.values() {
