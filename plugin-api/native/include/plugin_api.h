@@ -9,7 +9,7 @@
  * to the size that it knows. Fields are only ever appended, and nobody reads or writes further than
  * the size that was given; TARE_HAS asks whether a field is there. A field that was appended says since
  * which version it exists, and zero means what an older version did. A call whose argument struct is
- * smaller than in ABI 1.0 is refused with TARE_ERROR_VERSION. The value types tare_string,
+ * smaller than in ABI 1.0, or ends within a field, is refused with TARE_ERROR_VERSION. The value types tare_string,
  * tare_attribute, tare_dtype, tare_dimension and tare_shape have no size and never change.
  * Whatever does not fit into the core is an extension, asked for by a name with a version.
  *
@@ -147,7 +147,7 @@ enum {
     TARE_ERROR_UNSUPPORTED = 5,      /* The backend cannot do this, and never could. */
     TARE_ERROR_OUT_OF_MEMORY = 6,    /* On the host or on the device. */
     TARE_ERROR_DEVICE = 7,           /* The device or its driver failed. */
-    TARE_ERROR_VERSION = 8,          /* A struct is smaller than in ABI 1.0. */
+    TARE_ERROR_VERSION = 8,          /* A struct is smaller than in ABI 1.0, or ends within a field. */
     TARE_ERROR_RUNTIME_MISSING = 9,  /* The vendor's runtime, or a part of it, is missing, cannot be loaded
                                       * or is too old. The host says how to install it. Since 1.1. */
     TARE_ERROR_CANCELLED = 10        /* The host asked for an end, by "tare/cancel/1". Since 1.1. */

@@ -10,6 +10,7 @@ Everything else in this crate is built on this module: [`crate::backend`] for au
 */
 
 use std::ffi::{c_char, c_void};
+use std::fmt;
 
 /// Major version of the ABI.
 pub const MAJOR: u32 = 1;
@@ -79,7 +80,7 @@ pub mod error_code {
     pub const OUT_OF_MEMORY: i32 = 6;
     /// The device or its driver failed.
     pub const DEVICE: i32 = 7;
-    /// A struct is smaller than its first version.
+    /// A struct is smaller than its first version, or ends within a field.
     pub const VERSION: i32 = 8;
     /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
     pub const RUNTIME_MISSING: i32 = 9;
@@ -121,11 +122,13 @@ pub mod shapes_served {
 ///
 /// # Safety
 ///
-/// `V1_SIZE` must be the end of the last field of the struct in ABI 1.0, the struct's first field must
-/// be `struct_size: usize`, and all fields must be valid when they are zero.
+/// `V1_SIZE` must be the end of the last field of the struct in ABI 1.0, `APPENDED_ENDS` the ends of all later fields,
+/// the struct's first field must be `struct_size: usize`, and all fields must be valid when they are zero.
 pub unsafe trait SizedStruct: Copy {
     /// Size in ABI 1.0: the least that the other side may give.
     const V1_SIZE: usize;
+    /// Ends of the fields that were appended since. Between `V1_SIZE` and `size_of` there are no other sizes.
+    const APPENDED_ENDS: &'static [usize];
 }
 
 /// The layout of one struct, for comparing with C.
@@ -173,7 +176,7 @@ macro_rules! structs {
                 assert!(size_of::<$name>() == end([$v1_size $(, $size)?]));
             };
 
-            structs!(@$kind $name { $($field: $type,)+ });
+            structs!(@$kind $name { $($field: $type,)+ } $($($appended: $appended_type,)+)?);
         )+
 
         /// Every struct of the ABI.
@@ -187,13 +190,15 @@ macro_rules! structs {
             ],
         },)+];
     };
-    (@value $name:ident { $($fields:tt)+ }) => {};
-    (@sized $name:ident { $($field:ident: $type:ty,)+ }) => {
-        // SAFETY: these are the fields of ABI 1.0, `struct_size` comes first, and all are numbers, raw pointers or
-        // optional functions.
+    (@value $name:ident { $($fields:tt)+ } $($appended:tt)*) => {};
+    (@sized $name:ident { $($field:ident: $type:ty,)+ } $($appended:ident: $appended_type:ty,)*) => {
+        // SAFETY: these are the fields of ABI 1.0 and those appended, `struct_size` comes first, and all are numbers,
+        // raw pointers or optional functions.
         unsafe impl SizedStruct for $name {
             const V1_SIZE: usize =
                 end([$(std::mem::offset_of!($name, $field) + size_of::<$type>()),+]);
+            const APPENDED_ENDS: &'static [usize] =
+                &[$(std::mem::offset_of!($name, $appended) + size_of::<$appended_type>()),*];
         }
         const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);
     };
@@ -672,6 +677,19 @@ pub struct SizeError {
     pub least: usize,
 }
 
+impl fmt::Display for SizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { given, least } = self;
+        if given < least {
+            write!(f, "claims {given} bytes; ABI 1.0 has {least}")
+        } else if *given > LARGEST_STRUCT {
+            write!(f, "claims {given} bytes; at most {LARGEST_STRUCT} can be true")
+        } else {
+            write!(f, "claims {given} bytes, which end within a field")
+        }
+    }
+}
+
 /// Upper limit of a struct's size. A larger one is garbage.
 const LARGEST_STRUCT: usize = 1 << 16;
 
@@ -715,12 +733,12 @@ pub unsafe fn with_sized<T: SizedStruct, R, E>(
 ///
 /// # Errors
 ///
-/// If it is smaller than in ABI 1.0, or absurdly large.
-pub const fn check_size<T: SizedStruct>(given: usize) -> Result<(), SizeError> {
-    if given < T::V1_SIZE || given > LARGEST_STRUCT {
-        return Err(SizeError { given, least: T::V1_SIZE });
-    }
-    Ok(())
+/// If it is smaller than in ABI 1.0, absurdly large, or ends within a field: half of a count is another count.
+pub fn check_size<T: SizedStruct>(given: usize) -> Result<(), SizeError> {
+    let whole = given == T::V1_SIZE
+        || (size_of::<T>()..=LARGEST_STRUCT).contains(&given)
+        || T::APPENDED_ENDS.contains(&given);
+    if whole { Ok(()) } else { Err(SizeError { given, least: T::V1_SIZE }) }
 }
 
 /// Copies a struct from the other side, reading no further than its stated size; fields

@@ -186,7 +186,7 @@ codes! {
     OutOfMemory = OUT_OF_MEMORY "out-of-memory",
     /// The device or its driver failed.
     Device = DEVICE "device",
-    /// A struct is smaller than in ABI 1.0.
+    /// A struct is smaller than in ABI 1.0, or ends within a field.
     Version = VERSION "version",
     /// The vendor's runtime, or a part of it, is missing, cannot be loaded or is too old.
     RuntimeMissing = RUNTIME_MISSING "runtime-missing",

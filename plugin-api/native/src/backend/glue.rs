@@ -106,11 +106,8 @@ pub(super) fn guard(body: impl FnOnce() -> Result<()>) -> *mut abi::Error {
 }
 
 #[cold]
-pub(super) fn too_small(error: abi::SizeError) -> Error {
-    let abi::SizeError { given, least } = error;
-    let message =
-        format!("a struct of {given} bytes is smaller than the {least} of ABI 1.0, or absurd");
-    Error::new(ErrorCode::Version, message)
+pub(super) fn impossible_size(error: abi::SizeError) -> Error {
+    Error::new(ErrorCode::Version, format!("the size of a struct is impossible: it {error}"))
 }
 
 #[cold]
@@ -146,7 +143,7 @@ pub(super) unsafe fn with_arguments<T: SizedStruct, R>(
         return Err(invalid("the arguments are null or misaligned"));
     }
     // SAFETY: they are aligned, and the caller guarantees the rest.
-    unsafe { abi::with_sized(args, too_small, body) }
+    unsafe { abi::with_sized(args, impossible_size, body) }
 }
 
 /// # Safety

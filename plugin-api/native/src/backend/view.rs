@@ -65,7 +65,7 @@ impl<'a> Layout<'a> {
             return Err(invalid("the view is null or misaligned".into()));
         }
         // SAFETY: it is aligned, and the caller guarantees the rest.
-        let raw = unsafe { abi::read_sized(raw) }.map_err(super::glue::too_small)?;
+        let raw = unsafe { abi::read_sized(raw) }.map_err(super::glue::impossible_size)?;
         let abi::DType { code, bits, lanes } = raw.dtype;
         let dtype = DataType::from_abi(raw.dtype).ok_or_else(|| {
             invalid(format!("the view's element type is {code}, {bits} bits, {lanes} lanes"))
@@ -509,12 +509,15 @@ mod tests {
         let good = raw(&[4], None, memory.as_ptr(), 0);
         let mut small = good;
         small.struct_size -= 8;
+        let mut huge = good;
+        huge.struct_size = usize::MAX;
         let mut typeless = good;
         typeless.dtype.bits = 0;
         let mut shapeless = good;
         shapeless.shape = ptr::null();
         let cases = [
-            (small, "smaller than"),
+            (small, "bytes; ABI 1.0 has"),
+            (huge, "bytes; at most 65536"),
             (typeless, "element type is 1, 0 bits"),
             (shapeless, "no shape"),
             (raw(&[-1], None, memory.as_ptr(), 0), "[-1]"),

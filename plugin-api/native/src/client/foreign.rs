@@ -1,7 +1,8 @@
 //! Reading a plugin's data: nothing is trusted before it is checked.
 //!
 //! A wild pointer cannot be distinguished from a valid one. These faults can be detected: null, misaligned, absurdly
-//! many, absurdly long, not UTF-8, and structs smaller than their first version.
+//! many, absurdly long, not UTF-8, and structs smaller than their first version or that end within
+//! a field.
 //!
 //! Names and values that are too long are refused. Messages are cut instead: the beginning of a message is more
 //! useful than a refusal.
@@ -43,9 +44,7 @@ pub(super) unsafe fn structure<T: abi::SizedStruct>(raw: *const T, what: &str) -
         return Err(format!("returned {what} that is {}", nowhere(raw)));
     }
     // SAFETY: it is aligned, and the caller guarantees the rest.
-    unsafe { abi::read_sized(raw) }.map_err(|abi::SizeError { given, least }| {
-        format!("returned {what} that claims {given} bytes; ABI 1.0 has {least}")
-    })
+    unsafe { abi::read_sized(raw) }.map_err(|error| format!("returned {what} that {error}"))
 }
 
 /// # Safety

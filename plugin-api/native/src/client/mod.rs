@@ -3,7 +3,7 @@ The host's side: safe wrappers over a plugin's entry point.
 
 [`Backend::open`] takes the entry point and is the only unsafe function; everything after it is safe if the plugin
 keeps the ABI. All data from a plugin is checked and copied immediately: null and misaligned pointers, text that is
-not UTF-8, absurd counts, structs smaller than their first version become an [`Error`] with the code
+not UTF-8, absurd counts, structs of impossible sizes become an [`Error`] with the code
 [`ErrorCode::Contract`].
 
 Handles are never null. They keep their parents alive, so they end in the right order in whichever order they are
