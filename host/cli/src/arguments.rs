@@ -293,15 +293,14 @@ impl BenchArguments {
             memory_limit: self.memory_limit,
         }
     }
-}
 
-impl BenchArguments {
     /// Returns the values of each axis that is given.
     fn axes(&self) -> BTreeMap<String, Vec<String>> {
         // An option has the first word of its axis's name.
         let axis = |word: &str| {
             let mut names = Axis::ALL.iter().map(|axis| axis.name());
-            names.find(|name| name.starts_with(word)).expect("the axis of the option").to_owned()
+            let is_named = |name: &&str| name.split('-').next() == Some(word);
+            names.find(is_named).expect("the axis of the option").to_owned()
         };
         let named = [
             ("batch", self.batch.iter().map(u64::to_string).collect()),
@@ -630,12 +629,32 @@ pub enum GenerateCommand {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
 
     #[test]
     fn the_definition_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn an_option_gives_values_to_the_axis_of_its_name() {
+        let words = "host bench m.onnx --batch 2 --precision fp16 --sequence 8 --mode training --scenario offline \
+                     --matrix clients=3";
+        let arguments = Arguments::try_parse_from(words.split_whitespace()).expect("they are good");
+        let Command::Bench(bench) = arguments.command else { panic!("not a bench") };
+        let axis = |name: &str, value: &str| (name.to_owned(), vec![value.to_owned()]);
+        let mut names = Axis::ALL.iter().map(|axis| axis.name());
+        let sequence = names.find(|name| name.starts_with("sequence")).expect("an axis");
+        let expected = [
+            axis("batch", "2"),
+            axis("precision", "fp16"),
+            axis(sequence, "8"),
+            axis("mode", "training"),
+            axis("scenario", "offline"),
+            axis("clients", "3"),
+        ];
+        assert_eq!(bench.quick().matrix, expected.into());
     }
 }
