@@ -262,14 +262,17 @@ impl Shape for SchemaVersion {
 }
 
 /// A count of at least one that fits 32 bits.
+/// The greatest count: the database has columns of 32 bits with a sign.
+const LARGEST_COUNT: u32 = i32::MAX as u32;
+
 impl Shape for NonZeroU32 {
     fn read(node: &Node<'_>, reader: &mut Reader) -> Option<Self> {
-        let value = bounded(node, reader, "a positive integer", 1, u32::MAX.into())?;
+        let value = bounded(node, reader, "a positive integer", 1, LARGEST_COUNT.into())?;
         u32::try_from(value).ok().and_then(Self::new)
     }
 
     fn schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": 1, "maximum": u32::MAX })
+        json_schema!({ "type": "integer", "minimum": 1, "maximum": LARGEST_COUNT })
     }
 }
 

@@ -135,7 +135,7 @@ limits = [
        write a range such as `"^0.1"`, `">=1.2, <2"` or `"*"`
     20: `backend.threads`: expected a positive integer, found 0
        `0` out of range
-       it may be 1 to 4294967295
+       it may be 1 to 2147483647
     21: `backend.options.depth`: expected a string, number or boolean, found a list
        `[1]` a list
        options of backends are single values
@@ -144,7 +144,7 @@ limits = [
        did you mean `batch`?
     25: `matrix.batch`: expected a positive integer, found 0
        `0` out of range
-       it may be 1 to 4294967295
+       it may be 1 to 2147483647
     25: `matrix.batch`: a value is listed twice
        `8` again
        remove one of them
@@ -317,7 +317,7 @@ fn numbers_out_of_range() {
     let text = with(
         r#"
 [matrix]
-batch = [4294967295, 4294967296, -1, 99999999999999999999]
+batch = [2147483647, 2147483648, -1, 99999999999999999999]
 sequence-length = 0
 [measure]
 warm-up = -1
@@ -332,18 +332,18 @@ options = { quantiles = [0.5, nan], depth = { deeper = 99999999999999999999 } }
 "#,
     );
     assert_snapshot!(errors(&text), @r#"
-    5: `matrix.batch`: expected a positive integer, found 4294967296
-       `4294967296` out of range
-       it may be 1 to 4294967295
+    5: `matrix.batch`: expected a positive integer, found 2147483648
+       `2147483648` out of range
+       it may be 1 to 2147483647
     5: `matrix.batch`: expected a positive integer, found -1
        `-1` out of range
-       it may be 1 to 4294967295
+       it may be 1 to 2147483647
     5: `matrix.batch`: expected a positive integer, found 99999999999999999999
        `99999999999999999999` out of range
-       it may be 1 to 4294967295
+       it may be 1 to 2147483647
     6: `matrix.sequence-length`: expected a positive integer, found 0
        `0` out of range
-       it may be 1 to 4294967295
+       it may be 1 to 2147483647
     8: `measure.warm-up`: expected an integer of 0 or more, found -1
        `-1` out of range
        it may be 0 to 9223372036854775807
@@ -574,7 +574,7 @@ exclude = [{ batch = 8 }, { sequence-length = 7 }, { precision = "fp16" }]
        `"x"` a string
     5: `matrix.batch`: expected a positive integer, found 0
        `0` out of range
-       it may be 1 to 4294967295
+       it may be 1 to 2147483647
     6: `matrix.sequence-length`: expected a positive integer, found a string
        `"long"` a string
     7: `matrix.include.precision`: `fp17` is not a precision
