@@ -278,6 +278,9 @@ fn of_tensor(tensor: &Tensor) -> Known {
     }
 }
 
+/// Costs from here on may have been cut to the largest number.
+const LARGEST: u64 = 1 << 60;
+
 /// Why a part of the cost is not known.
 #[derive(Debug, Clone, Default)]
 struct Obstacles {
@@ -302,7 +305,8 @@ impl Obstacles {
             return Err(NotMeasured::NoInputShape { inputs: list(self.inputs) }.into());
         }
         if self.without_formula.is_empty() && self.without_shape.is_empty() {
-            return Ok(number);
+            // Sums and products saturate, and bytes are an eighth of the bits.
+            return if number < LARGEST { Ok(number) } else { Err(NotMeasured::TooCostly.into()) };
         }
         Err(NotMeasured::NoFormula {
             without_formula: list(self.without_formula),

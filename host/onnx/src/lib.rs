@@ -12,6 +12,7 @@ mod external;
 mod legal;
 pub mod messages;
 mod names;
+mod parameters;
 mod skipping;
 mod value;
 
@@ -85,6 +86,9 @@ pub struct Facts {
     /// both: the beginning of the file, and the size of the weights.
     #[serde(skip)]
     pub lacks_places: bool,
+    /// Parameters as counted, for a file that does not state them.
+    #[serde(skip)]
+    counted: u64,
     /// Legal values of inputs, by name, as far as the graph tells them.
     pub legal: BTreeMap<String, LegalValues>,
     /// Element types of all weights and values.
@@ -217,6 +221,7 @@ impl Facts {
                 .map(|(location, needed)| WeightsFile { location, needed, found: None })
                 .collect(),
             lacks_places: all.lacks_places,
+            counted: parameters::of(model, graph),
             elements: all.elements,
         }
     }
@@ -268,14 +273,11 @@ impl Facts {
     }
 
     /// Returns the number of parameters: that which an architecture of this tool states, or else the elements of
-    /// all floating-point weights.
+    /// all floating-point weights and of the integers that stand for some.
     #[must_use]
     pub fn parameters(&self) -> u64 {
-        if let Some(stated) = self.metadata.get("tare.parameters").and_then(|it| it.parse().ok()) {
-            return stated;
-        }
-        let floats = ["fp32", "fp16", "bf16", "fp64"].map(|name| self.weights.get(name));
-        floats.into_iter().flatten().map(|weights| weights.elements).sum()
+        let stated = self.metadata.get("tare.parameters").and_then(|it| it.parse().ok());
+        stated.unwrap_or(self.counted)
     }
 }
 

@@ -276,6 +276,8 @@ pub enum NotMeasured {
         /// The inputs.
         inputs: Vec<String>,
     },
+    /// A pass costs 2⁶⁰ operations or bytes, or more.
+    TooCostly,
     /// The cost of a pass is not known.
     NoFormula {
         /// Operators without a formula for what they cost.
@@ -560,6 +562,9 @@ impl fmt::Display for NotMeasured {
             }
             Self::NoInputShape { inputs } => {
                 write!(formatter, "no shape is known for {}", list(&quoted(inputs), "and"))
+            }
+            Self::TooCostly => {
+                formatter.write_str("a pass of these shapes costs more than can be counted")
             }
             Self::NoFormula { without_formula, without_shape } => {
                 if !without_formula.is_empty() {
