@@ -83,21 +83,13 @@ fn wanted(batch: u64) -> Wanted<'static> {
 
 #[cfg(test)]
 mod tests {
-    use host_record::{Port, PortAxis};
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::{Axes, ports};
 
-    fn signature(inputs: &[(&str, &[&str])]) -> Signature {
-        let axis = |text: &&str| match text.parse() {
-            Ok(size) => PortAxis::Fixed(size),
-            Err(_) => PortAxis::Dynamic((*text).to_owned()),
-        };
-        let port = |(name, axes): &(&str, &[&str])| Port {
-            name: (*name).to_owned(),
-            axes: Some(axes.iter().map(axis).collect()),
-        };
-        Signature { inputs: inputs.iter().map(port).collect(), outputs: Vec::new() }
+    fn signature(inputs: Axes<'_>) -> Signature {
+        Signature { inputs: ports(inputs), outputs: Vec::new() }
     }
 
     fn usual(symbol: &str) -> u64 {

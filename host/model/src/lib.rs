@@ -22,6 +22,8 @@ mod closing;
 mod expression;
 mod meaning;
 mod shapes;
+#[cfg(test)]
+mod testing;
 
 pub use closing::Closing;
 pub use host_record::AxisObstacle;

@@ -1,7 +1,7 @@
 //! Errors of planning.
 
 use host_manifest::nearest;
-use host_record::{AxisObstacle, PortAxis};
+use host_record::{AxisObstacle, PortAxis, quoted_key};
 
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
 pub const CELL_LIMIT: u64 = 100_000_000;
@@ -139,10 +139,12 @@ impl PlanError {
                 Some(format!("write `high = {}` or less", entries.saturating_sub(1)))
             }
             Self::Steers { input, .. } => Some(format!(
-                "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 10, high = 10 }}`"
+                "give it a range in the `[[model]]`, such as `inputs.{} = {{ low = 10, high = 10 }}`",
+                quoted_key(input)
             )),
             Self::Computed { input, .. } => Some(format!(
-                "give it a range in the `[[model]]`, such as `inputs.\"{input}\" = {{ low = 0, high = 100 }}`"
+                "give it a range in the `[[model]]`, such as `inputs.{} = {{ low = 0, high = 100 }}`",
+                quoted_key(input)
             )),
             _ => None,
         }

@@ -14,7 +14,7 @@ Rules:
   a cell that is reached twice appears once, at its first place.
 - Cells come in the order of the axes, each in the manifest's order, the last one varying fastest.
 - A cell that a model's axes cannot have (module `obstacles`) is a gap. A batch or a length that no model of
-  the matrix can have, or a manifest that does not fit a model, is an error, and there is no plan. All such errors
+  the matrix can have, or a manifest that does not fit a model, is an error, and nothing is planned. All such errors
   are found at once.
 - `limit` keeps the first so many cases, and the gaps among them.
 - The device `auto` is the first device that the backend lists.

@@ -73,7 +73,7 @@ pub use load::{
 };
 pub use model::{
     AxesChoice, AxesUse, AxisName, AxisObstacle, AxisPlace, AxisUse, FixedAxis, LegalValues,
-    ModelStructure, OpenAxis, Port, PortAxis, Signature, shown_axes,
+    ModelStructure, OpenAxis, Port, PortAxis, Signature, quoted_key, shown_axes,
 };
 pub use model_card::{ModelCard, ModelCost, Weights};
 pub use model_use::{InputOrigin, InputUse, ModelUse};

@@ -350,7 +350,8 @@ fn closing(axes: &[OpenAxis]) -> String {
     let mut inputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for OpenAxis { input, axis, symbol } in axes {
         if is_symbol(symbol) {
-            let size = format!("{symbol} = …");
+            let key = if symbol.is_ascii() { symbol.clone() } else { quoted_key(symbol) };
+            let size = format!("{key} = …");
             if !symbols.contains(&size) {
                 symbols.push(size);
             }
@@ -363,9 +364,16 @@ fn closing(axes: &[OpenAxis]) -> String {
         lines.push(format!("`axes.sizes = {{ {} }}`", symbols.join(", ")));
     }
     for (input, axes) in inputs {
-        lines.push(format!("`inputs.\"{input}\".dimensions = {{ {} }}`", axes.join(", ")));
+        let (input, axes) = (quoted_key(input), axes.join(", "));
+        lines.push(format!("`inputs.{input}.dimensions = {{ {axes} }}`"));
     }
     list(&lines, "and")
+}
+
+/// Returns a name as a quoted key of TOML, with the escapes of JSON, which TOML shares.
+#[must_use]
+pub fn quoted_key(name: &str) -> String {
+    serde_json::to_string(name).expect("a text is JSON")
 }
 
 impl AxisObstacle {

@@ -8,7 +8,7 @@ use host_record::protocol::CaseFiles;
 use host_record::words::bytes;
 use host_record::{
     AxesUse, AxisObstacle, CaseSpec, Failure, InputOrigin, InputSource, InputUse, LegalValues,
-    Port, PortAxis, SyntheticInput, Unsupported, shown_axes,
+    Port, PortAxis, SyntheticInput, Unsupported, quoted_key, shown_axes,
 };
 use plugin_api::client::{DataType, ModelInfo, TensorData, TensorInfo, ValueKind};
 
@@ -309,7 +309,8 @@ fn origin(name: &str, dtype: Option<DataType>, case: &CaseSpec) -> Result<InputO
             return Err(input(format!(
                 "`{operator}` computes with `{name}` before it is looked up in a table of {entries} entries, so it is not \
                  known which values are legal; give it a range in the `[[model]]`, such as \
-                 `inputs.\"{name}\" = {{ low = 0, high = 100 }}`"
+                 `inputs.{} = {{ low = 0, high = 100 }}`",
+                quoted_key(name)
             )));
         }
         None => InputOrigin::Default,
@@ -321,7 +322,8 @@ fn steers(name: &str) -> String {
     format!(
         "`{name}` decides what is computed, or how much (a branch, rounds of a loop or a size), and has no usual value; \
          give it a range in the \
-         `[[model]]`, such as `inputs.\"{name}\" = {{ low = 10, high = 10 }}`"
+         `[[model]]`, such as `inputs.{} = {{ low = 10, high = 10 }}`",
+        quoted_key(name)
     )
 }
 
@@ -749,6 +751,6 @@ mod tests {
         let small = examples_of(&drawn(2, &[]), &images()).expect("it fits");
         small.check_size(Some(8)).expect("twice four bytes");
         small.check_size(Some(7)).expect_err("too little");
-        small.check_size(None).expect("nobody knows");
+        small.check_size(None).expect("memory is not known");
     }
 }
