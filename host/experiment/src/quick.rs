@@ -135,11 +135,19 @@ impl Quick {
                 processes: self.processes,
                 memory_limit: self.memory_limit.map(|limit| format!("{limit} B")),
             },
-            metric: self.metrics.iter().map(|plugin| Plugin { plugin }).collect(),
+            metric: self.metrics().map(|plugin| Plugin { plugin }).collect(),
             recommend: vec![Plugin { plugin: "hardware" }],
         };
         let text = toml::to_string(&manifest).expect("texts, numbers and lists are TOML");
         Ok(QuickManifest { name, text })
+    }
+
+    /// Returns the metrics that are asked for, and those that they need.
+    fn metrics(&self) -> impl Iterator<Item = &str> {
+        let asked_for = |id: &str| self.metrics.iter().any(|metric| metric == id);
+        // The use of a device's peaks follows from the throughput.
+        let needed = (asked_for("model") && !asked_for("throughput")).then_some("throughput");
+        self.metrics.iter().map(String::as_str).chain(needed)
     }
 
     /// Returns the models that the words stand for. An architecture that several words stand for is listed once.
@@ -299,5 +307,17 @@ mod tests {
         assert!(told.contains("notes.onnx is not an ONNX model"), "{told}");
         let size = error("gpt2:layer=2");
         assert_eq!(size.to_string(), "`gpt2` has no size `layer`");
+    }
+
+    #[test]
+    fn the_metric_model_brings_the_throughput_that_it_needs() {
+        let metrics = |ids: &[&str]| {
+            let metrics = ids.iter().map(|id| (*id).to_owned()).collect();
+            let quick = Quick { metrics, ..Quick::default() };
+            quick.metrics().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(metrics(&["model"]), ["model", "throughput"]);
+        assert_eq!(metrics(&["throughput", "model"]), ["throughput", "model"]);
+        assert_eq!(metrics(&["latency"]), ["latency"]);
     }
 }
