@@ -71,9 +71,13 @@ pub(crate) fn lint() -> Result<(), Failed> {
     say("lint: formatting");
     cargo().args(["fmt", "--all", "--check"]).run()?;
     cargo().args(["fmt", "--all", "--check", "--manifest-path"]).arg(&guests).run()?;
-    // It is linted where it is built, which needs PyTorch.
+    // It is linted where it is built, which needs PyTorch. Its lock file must follow the crates that it shares.
     let engine = root().join("plugins/engines/torch/Cargo.toml");
     cargo().args(["fmt", "--check", "--manifest-path"]).arg(&engine).run()?;
+    cargo()
+        .args(["tree", "--locked", "--quiet", "--depth", "0", "--manifest-path"])
+        .arg(&engine)
+        .run()?;
     say("lint: clippy");
     let strict = ["--", "--deny", "warnings"];
     cargo().args(["clippy", "--workspace", "--all-targets"]).args(strict).run()?;

@@ -13,8 +13,7 @@ real one.
 
 ```
 use plugin_api::backend::{
-    Backend, Description, Device, Error, ErrorCode, Host, HostTensor, LoadRequest, Model, ModelInfo,
-    PrepareRequest, Result, Session, View,
+    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, NoModel, Result,
 };
 
 struct Nothing;
@@ -46,37 +45,6 @@ impl Backend for Nothing {
     }
 }
 
-enum NoModel {}
-
-impl Model for NoModel {
-    type Tensor = HostTensor<f32>;
-    type Session = NoModel;
-
-    fn info(&self) -> ModelInfo {
-        match *self {}
-    }
-
-    fn prepare(&self, _request: &PrepareRequest<'_>) -> Result<NoModel> {
-        match *self {}
-    }
-
-    fn tensor(&self, _view: &View<'_>) -> Result<HostTensor<f32>> {
-        match *self {}
-    }
-}
-
-impl Session for NoModel {
-    type Tensor = HostTensor<f32>;
-
-    fn used(&self) -> Vec<(String, String)> {
-        match *self {}
-    }
-
-    fn run(&mut self, _: &[&HostTensor<f32>], _: &mut [Option<Box<HostTensor<f32>>>]) -> Result<()> {
-        match *self {}
-    }
-}
-
 plugin_api::export_backend!(Nothing);
 # fn main() {}
 ```
@@ -84,6 +52,7 @@ plugin_api::export_backend!(Nothing);
 
 mod extensions;
 mod glue;
+mod no_model;
 mod options;
 mod progress;
 mod storage;
@@ -99,6 +68,7 @@ pub use extensions::{
     device_state, device_timer, marks, profile, stage_times,
 };
 pub use glue::{enter, threads};
+pub use no_model::NoModel;
 pub use options::Options;
 pub use progress::Progress;
 pub use view::{Element, HostTensor, View, ViewMut};

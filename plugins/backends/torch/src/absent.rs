@@ -3,8 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use plugin_api::backend::{
-    Backend, Description, Device, Error, ErrorCode, Host, HostTensor, LoadRequest, Model,
-    ModelInfo, PrepareRequest, Result, Session, View,
+    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, NoModel, Result,
 };
 
 /// The reason, for the backend that is created next.
@@ -47,42 +46,5 @@ impl Backend for AbsentBackend {
 
     fn load(&self, _request: &LoadRequest<'_>) -> Result<NoModel> {
         Err(self.reason.clone())
-    }
-}
-
-/// A model that does not exist.
-#[derive(Debug)]
-pub enum NoModel {}
-
-impl Model for NoModel {
-    type Tensor = HostTensor<f32>;
-    type Session = Self;
-
-    fn info(&self) -> ModelInfo {
-        match *self {}
-    }
-
-    fn prepare(&self, _request: &PrepareRequest<'_>) -> Result<Self> {
-        match *self {}
-    }
-
-    fn tensor(&self, _view: &View<'_>) -> Result<HostTensor<f32>> {
-        match *self {}
-    }
-}
-
-impl Session for NoModel {
-    type Tensor = HostTensor<f32>;
-
-    fn used(&self) -> Vec<(String, String)> {
-        match *self {}
-    }
-
-    fn run(
-        &mut self,
-        _inputs: &[&HostTensor<f32>],
-        _outputs: &mut [Option<Box<HostTensor<f32>>>],
-    ) -> Result<()> {
-        match *self {}
     }
 }

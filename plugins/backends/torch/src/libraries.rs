@@ -24,7 +24,7 @@ type Version = unsafe extern "C" fn() -> u64;
 ///
 /// # Errors
 ///
-/// That the runtime is missing, if there is no libtorch of the right version; or that this build has no engine.
+/// If libtorch is missing or of another version, or if this build has no engine.
 pub(crate) fn engine() -> Result<abi::Entry> {
     open_torch(std::env::var_os(RUNTIME).as_deref())?;
     let beside = own_path()?.with_file_name(library_name("engine_torch"));

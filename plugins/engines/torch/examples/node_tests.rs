@@ -53,7 +53,7 @@ struct NodeProto {
     operator: String,
 }
 
-/// What came of a test.
+/// Outcome of a test.
 enum Outcome {
     Passes,
     /// The backend refuses the model.

@@ -34,7 +34,7 @@ pub const TORCH: &str = "2.11.0";
 /// The plugin.
 #[derive(Debug)]
 pub struct TorchBackend {
-    /// Reason why there is no CUDA, if it was not found.
+    /// Reason why CUDA was not found.
     without_cuda: Option<String>,
 }
 

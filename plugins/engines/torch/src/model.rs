@@ -18,7 +18,7 @@ use crate::session::TorchSession;
 use crate::tensor::TorchTensor;
 use crate::training::{self, Settings, Trainer};
 
-/// What computes the outputs of a model.
+/// The code that computes the outputs of a model.
 pub(crate) enum Network {
     Onnx(Program),
     Script(Script),

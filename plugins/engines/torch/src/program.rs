@@ -102,7 +102,7 @@ impl Program {
             let known = |number: &Option<usize>| {
                 number.is_none_or(|number| {
                     let is_there = constants.get(number).is_some_and(Option::is_some);
-                    // What follows from a parameter changes with it; statistics change with the batches.
+                    // Values that follow from a parameter change with it; statistics change with the batches.
                     is_there && !is_parameter.contains(&number)
                 })
             };

@@ -139,11 +139,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             })
         }
         "ScatterND" => {
-            let add = match attributes.text("reduction").unwrap_or("none") {
-                "none" => false,
-                "add" => true,
-                _ => return Ok(None),
-            };
+            let Some(add) = adds(attributes) else { return Ok(None) };
             Box::new(move |call| {
                 let (x, index, updates) = (call.at(0)?, call.at(1)?, call.at(2)?);
                 let places = places(index, 0, x.device())?;
@@ -152,11 +148,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         }
         "ScatterElements" => {
             let axis = axis.unwrap_or(0);
-            let add = match attributes.text("reduction").unwrap_or("none") {
-                "none" => false,
-                "add" => true,
-                _ => return Ok(None),
-            };
+            let Some(add) = adds(attributes) else { return Ok(None) };
             Box::new(move |call| {
                 let (x, index, updates) = (call.at(0)?, call.at(1)?, call.at(2)?);
                 let axis = axis_of(axis, x.dim())?;
@@ -383,6 +375,15 @@ fn pad(call: &Call<'_>, mode: &str) -> Outputs {
         None => 0.0,
     };
     one(x.f_pad(&counted, mode, value))
+}
+
+/// Returns whether values that are scattered are added; `None` if they are combined in a way that libtorch lacks.
+fn adds(attributes: &Attributes) -> Option<bool> {
+    match attributes.text("reduction").unwrap_or("none") {
+        "none" => Some(false),
+        "add" => Some(true),
+        _ => None,
+    }
 }
 
 /// Moves blocks of places to channels, or back.
