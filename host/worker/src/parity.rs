@@ -435,9 +435,11 @@ impl Rules {
         // The lower of two medians: of two rows, the larger one must not hide the smaller.
         let typical = (!sizes.is_empty())
             .then(|| order_statistics(&sizes, &[Quantile::P50.rank(sizes.len())])[0])?;
-        let Tolerance { absolute, .. } = self.tolerance;
+        // A row of small probabilities has the error of a sigmoid. Steps of lower precisions could hide whole rows.
+        let step = if are_probabilities(pairs) { step_of_one(Precision::Fp32) } else { 0.0 };
+        let allowed = self.tolerance.absolute + step;
         let relative = |(size, error): &(f64, f64)| {
-            if *error <= absolute { 0.0 } else { error / size.max(LEAST * typical) }
+            if *error <= allowed { 0.0 } else { error / size.max(LEAST * typical) }
         };
         let errors = parts.iter().map(relative);
         errors.reduce(
@@ -778,6 +780,19 @@ mod tests {
         signed[0] = -1e-5;
         let found: Vec<f32> = signed.iter().map(|value| value + 2e-8).collect();
         judged(Precision::Fp32, false, &signed, &found, 1).expect_err("not a probability");
+        // A row with less to see than the others has the same error.
+        let dim = |value: f32, row: usize| if row == 3 { value / 10.0 } else { value };
+        let reference: Vec<f32> =
+            reference.iter().enumerate().map(|(index, value)| dim(*value, index / 100)).collect();
+        let wrong = |error: f32| {
+            let found = reference.iter().enumerate();
+            let found: Vec<f32> = found
+                .map(|(at, value)| if at / 100 == 3 { value + error } else { *value })
+                .collect();
+            judged(Precision::Fp32, false, &reference, &found, 10)
+        };
+        wrong(1.2e-7).expect("a sigmoid");
+        wrong(1.2e-6).expect_err("more than its error");
     }
 
     #[test]
