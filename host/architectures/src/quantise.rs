@@ -2,7 +2,7 @@
 int8: weights and inputs of convolutions and of products with weights, as pairs of `QuantizeLinear` and
 `DequantizeLinear` (QDQ), which engines fuse into integer kernels. Everything else stays fp32.
 
-There is no engine here that could run the model on examples, so ranges are computed. Weights are drawn from known
+The host has no engine to run the model on examples, so ranges are computed. Weights are drawn from known
 distributions, so the distribution of each activation follows from those of its inputs, operator by operator. A sum of `n`
 products with weights that are independent of it, and have mean 0, is normally distributed, with `n` times the product of
 the mean squares; functions of it are integrated over the normal distribution. A range is five standard deviations around
@@ -31,7 +31,7 @@ const GREATEST: f64 = 127.0;
 /// 2 × 255 × 63 fits.
 const GREATEST_WEIGHT: f32 = 63.0;
 
-/// What is known of a value's elements: a function of a normally distributed number, by its values at fixed points of the
+/// Distribution of a value's elements: a function of a normally distributed number, by its values at fixed points of the
 /// normal distribution. Functions of the same number are combined point by point, and others as independent ones.
 #[derive(Debug, Clone)]
 struct Known {

@@ -820,7 +820,7 @@ mod tests {
         assert_eq!(found(&before, &before), [same, same, no_values, no_spread]);
         assert_eq!(found(&after, &before)[0], (Change::Smaller, true));
         assert_eq!(compared(&before, &before).others[1].verdict(), "same");
-        // From nothing there is no ratio, and yet a change.
+        // A change from zero has no ratio.
         let none = with(levels, vec![metric("memory.baseline", "B", 0.0, Some("0 0 0"))]);
         let from_none = &compared(&none, &after).others[0];
         assert_eq!((from_none.change, from_none.part()), (Change::Larger, None));
@@ -828,7 +828,7 @@ mod tests {
         let single = with(&[1000], vec![metric("memory.baseline", "B", 4096.0, None)]);
         let other = with(&[1000], vec![metric("memory.baseline", "B", 4160.0, None)]);
         assert_eq!(found(&single, &other), [unknown(Doubt::OneProcess)]);
-        // What is invalid is not compared, however exact it is.
+        // Invalid results are not compared, even if they are exact.
         let invalid = Measured { is_valid: false, ..with(levels, metrics(0.0, "4096 4096 4096")) };
         assert!(
             found(&invalid, &after)

@@ -265,7 +265,7 @@ pub fn write_chain(
     const BEGINNING: usize = 5 + 14;
     let ChainBlock { phase, items_per_query, lane, edges } = block;
     let length = BEGINNING + 8 * edges.len();
-    // What is in it is overwritten.
+    // Its contents are overwritten.
     buffer.resize(length, 0);
     let (beginning, words) = buffer.split_at_mut(BEGINNING);
     beginning[0] = SAMPLES;

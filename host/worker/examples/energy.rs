@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = arguments.next().ok_or(USAGE)?;
     let backend = host_worker::open(&library)?;
     let clock = SystemClock::new();
-    // The reason, if there is no counter.
+    // Without a counter, this is the reason.
     backend.device_energy(&device).ok_or("the backend has no energy counter")??;
     for _ in 0..5 {
         let read = || backend.device_energy(&device)?.ok();
