@@ -396,13 +396,6 @@ impl Bins {
         self.starts.len() - 1
     }
 
-    /// Returns the part of the squares of the scores in a range of bins that a separate level
-    /// explains.
-    fn explained(&self, start: usize, end: usize) -> f64 {
-        let sum = self.sums[end] - self.sums[start];
-        sum * sum / (self.starts[end] - self.starts[start]) as f64
-    }
-
     /// Returns the variance of the noise of means of many values, times their number.
     ///
     /// Computed from differences between the means of neighbouring bins and of those one further, as
@@ -471,31 +464,93 @@ impl Bins {
 
     /// Returns the bins before which a new level begins, if each change point costs `penalty`.
     fn change_points(&self, penalty: f64) -> Vec<usize> {
-        // The best value of the first bins, and where their last segment begins.
-        let mut best = vec![(penalty, 0)];
-        let mut candidates = vec![0];
+        // Where the last segment of the best division of the first bins begins.
+        let mut from = vec![0; self.count() + 1];
+        // Where that segment may begin, with all that its value takes: in columns, for the processor's vectors.
+        let mut candidates = Candidates::default();
+        candidates.push(0, penalty, self.sums[0], self.starts[0] as f64);
         for end in 1..=self.count() {
-            let value = |start: usize| best[start].0 + self.explained(start, end);
-            let (mut largest, mut from) = (f64::NEG_INFINITY, 0);
-            for &start in &candidates {
-                if value(start) > largest {
-                    (largest, from) = (value(start), start);
-                }
-            }
-            largest -= penalty;
+            let (sum, place) = (self.sums[end], self.starts[end] as f64);
+            let (best, start) = candidates.best(sum, place);
+            from[end] = start;
             // A candidate that is worse even without its penalty never catches up.
-            candidates.retain(|&start| value(start) >= largest);
-            candidates.push(end);
-            best.push((largest, from));
+            candidates.keep_from(best - penalty);
+            candidates.push(end, best - penalty, sum, place);
         }
         let mut found = Vec::new();
-        let mut start = best[self.count()].1;
+        let mut start = from[self.count()];
         while start > 0 {
             found.push(start);
-            start = best[start].1;
+            start = from[start];
         }
         found.reverse();
         found
+    }
+}
+
+/// Bins where the last segment of a division may begin.
+#[derive(Default)]
+struct Candidates {
+    bins: Vec<usize>,
+    /// The value of the best division of what is before each.
+    before: Vec<f64>,
+    /// Sum of the scores before each.
+    sums: Vec<f64>,
+    /// Number of the scores before each.
+    starts: Vec<f64>,
+    /// The value of a division whose last segment begins there: the squares of the scores that levels explain, less
+    /// the penalties.
+    values: Vec<f64>,
+}
+
+impl Candidates {
+    fn push(&mut self, bin: usize, before: f64, sum: f64, start: f64) {
+        self.bins.push(bin);
+        self.before.push(before);
+        self.sums.push(sum);
+        self.starts.push(start);
+        self.values.push(0.0);
+    }
+
+    /// Computes the values for an end with this sum and number of scores before it. Returns the largest, and the
+    /// first bin that has it.
+    fn best(&mut self, sum: f64, end: f64) -> (f64, usize) {
+        let columns = self.before.iter().zip(&self.sums).zip(&self.starts);
+        for (value, ((before, before_sum), start)) in self.values.iter_mut().zip(columns) {
+            let of_segment = sum - before_sum;
+            *value = before + of_segment * of_segment / (end - start);
+        }
+        let mut lanes = [f64::NEG_INFINITY; 8];
+        for some in self.values.chunks(lanes.len()) {
+            for (lane, value) in lanes.iter_mut().zip(some) {
+                *lane = if value > lane { *value } else { *lane };
+            }
+        }
+        let largest = lanes.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        let first = self.values.iter().position(|value| *value == largest);
+        (largest, first.map_or(0, |index| self.bins[index]))
+    }
+
+    /// Removes those with a value below `least`.
+    fn keep_from(&mut self, least: f64) {
+        if self.values.iter().all(|value| *value >= least) {
+            return;
+        }
+        let mut kept = 0;
+        for index in 0..self.values.len() {
+            if self.values[index] >= least {
+                self.bins[kept] = self.bins[index];
+                self.before[kept] = self.before[index];
+                self.sums[kept] = self.sums[index];
+                self.starts[kept] = self.starts[index];
+                kept += 1;
+            }
+        }
+        self.bins.truncate(kept);
+        self.before.truncate(kept);
+        self.sums.truncate(kept);
+        self.starts.truncate(kept);
+        self.values.truncate(kept);
     }
 }
 
