@@ -223,15 +223,17 @@ impl SampleWriter {
         let (writer, last) = match &mut self.writer {
             Some(writer) => writer,
             none => {
-                let column = |name: &str| ColumnPath::from(name);
-                let properties = properties()
-                    .set_column_dictionary_enabled(column(START), false)
-                    .set_column_encoding(column(START), Encoding::DELTA_BINARY_PACKED)
-                    .set_column_dictionary_enabled(column(LATENCY), false)
-                    .set_column_encoding(column(LATENCY), Encoding::DELTA_BINARY_PACKED)
-                    .set_column_dictionary_enabled(column(SCHEDULED), false)
-                    .set_column_encoding(column(SCHEDULED), Encoding::DELTA_BINARY_PACKED)
-                    .build();
+                // A dictionary would look up every number.
+                let numbers = [START, LATENCY, ITEMS, SCHEDULED, LANE];
+                let properties = numbers.into_iter().map(ColumnPath::from).fold(
+                    properties(),
+                    |properties, column| {
+                        properties
+                            .set_column_dictionary_enabled(column.clone(), false)
+                            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
+                    },
+                );
+                let properties = properties.build();
                 none.insert((create(&self.path, schema(self.marked), properties)?, phase))
             }
         };
