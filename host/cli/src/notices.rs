@@ -47,6 +47,7 @@ impl Observer for Console<'_> {
                 ),
             ),
             Notice::Shadow(shadow) => printer.warning(shadow, Some(&shadow.hint())),
+            Notice::PassedOver(broken) => printer.warning(broken, Some(&broken.hint)),
             // Progress: how long it takes depends on the machine, and so would the output of a command.
             Notice::Compiling(compiling) if printer.shows_progress() => {
                 let name = compiling.path.file_name().unwrap_or_default().to_string_lossy();

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::local_paths::LocalPaths;
 use crate::observer::{Notice, Observer};
 use crate::settings::Settings;
-use crate::shadow::Shadow;
+use crate::shadow::{PassedOver, Shadow};
 use crate::{platform, runtimes};
 
 /// Returns the ids of the installed backends that run models on hardware, each once. Those that only test
@@ -147,6 +147,17 @@ pub(crate) fn choose_backends(
                 }
                 if let Some(shadow) = Shadow::of_backend(&plugin) {
                     observer.notice(Notice::Shadow(&shadow));
+                }
+                for problem in
+                    registry.problems().iter().filter(|it| it.id() == Some(&backend.plugin))
+                {
+                    observer.notice(Notice::PassedOver(&PassedOver {
+                        kind: "backend",
+                        id: backend.plugin.clone(),
+                        reason: problem.to_string(),
+                        used: plugin.plugin.folder.clone(),
+                        hint: problem.help(),
+                    }));
                 }
                 match runtimes.find(&plugin.plugin) {
                     Ok(runtime) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::{panic, thread};
 
@@ -22,7 +23,7 @@ use crate::observer::{Notice, Observer};
 use crate::platform;
 use crate::problem::GuestProblem;
 use crate::settings::Settings;
-use crate::shadow::Shadow;
+use crate::shadow::{PassedOver, Shadow};
 
 /// The option by which a recommender gets the limits of the manifest.
 const LIMITS: &str = "limits";
@@ -158,7 +159,7 @@ impl Guests {
         let sandbox = sandbox(settings)?;
         let mut problems = Vec::new();
         let mut stated = BTreeMap::new();
-        let mut shadows = Vec::new();
+        let (mut shadows, mut passed_over) = (Vec::new(), Vec::new());
         let kinds = [
             (Kind::Metric, &wishes.metrics),
             (Kind::Report, &wishes.reports),
@@ -166,7 +167,7 @@ impl Guests {
         ];
         let (mut metrics, mut reports, mut recommenders) = (Vec::new(), Vec::new(), Vec::new());
         for (kind, wish, found) in find_all(&sandbox, registry, kinds, observer) {
-            let Found { plugin, options, values, problems: refused, shadow } = match found {
+            let Found { plugin, options, values, problems: refused, shadow, broken } = match found {
                 Ok(found) => found,
                 Err(problem) => {
                     problems.push(*problem);
@@ -195,6 +196,12 @@ impl Guests {
             {
                 observer.notice(Notice::Shadow(shadow));
                 shadows.push(shadow.clone());
+            }
+            for broken in broken {
+                if !passed_over.contains(&broken) {
+                    observer.notice(Notice::PassedOver(&broken));
+                    passed_over.push(broken);
+                }
             }
             guests.push(Guest { identity: identity(&plugin), plugin, options, shadow });
         }
@@ -234,6 +241,8 @@ struct Found {
     problems: Vec<GuestProblem>,
     /// The built-in plugin that it is used instead of, if any.
     shadow: Option<Shadow>,
+    /// Files of its name that are broken.
+    broken: Vec<PassedOver>,
 }
 
 /// A wish of a kind, and the guest for it.
@@ -250,7 +259,15 @@ fn find_all<'wish>(
     let span = tracing::Span::current();
     let find_one = &|kind, wish: &GuestWish, tell: &mut dyn FnMut(Compiling)| {
         let _span = span.enter();
-        let (file, plugin) = find(sandbox, registry, kind, wish, tell)?;
+        let (file, plugin, broken) = find(sandbox, registry, kind, wish, tell)?;
+        let broken = broken.into_iter().map(|(path, error)| PassedOver {
+            kind: kind.name(),
+            id: wish.id.clone(),
+            reason: format!("{}: {error}", path.display()),
+            used: file.path.clone(),
+            hint: advice(&error, &path),
+        });
+        let broken = broken.collect();
         let known = &plugin.description().options;
         let options = wish.options.clone().map(|options| without_no_limits(known, options));
         let mut problems = Vec::new();
@@ -266,7 +283,7 @@ fn find_all<'wish>(
             path: file.path.clone(),
             hidden: hidden.path.clone(),
         });
-        Ok::<_, Box<GuestProblem>>(Found { plugin, options, values, problems, shadow })
+        Ok::<_, Box<GuestProblem>>(Found { plugin, options, values, problems, shadow, broken })
     };
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
@@ -464,14 +481,14 @@ fn is_known(unit: &str) -> bool {
 /// Returns the guest of this kind and id whose version fits. Folders are searched in order, as for backends; of several
 /// versions in one folder, the highest that fits is taken. Files that are named by the id come first, and only
 /// if none of them fits are others looked into. A file that was loaded before is known by its hash, and of others
-/// only those of this kind are compiled.
+/// only those of this kind are compiled. Also returns the files of its name that cannot be used.
 fn find<'a>(
     sandbox: &Sandbox,
     registry: &'a Registry,
     kind: Kind,
     wish: &GuestWish,
     tell: &mut dyn FnMut(Compiling),
-) -> Result<(&'a GuestFile, Plugin), Box<GuestProblem>> {
+) -> Result<(&'a GuestFile, Plugin, Vec<(PathBuf, GuestError)>), Box<GuestProblem>> {
     let GuestWish { id, version: requirement, spans, .. } = wish;
     let (called, others): (Vec<&GuestFile>, Vec<_>) =
         registry.guests().iter().partition(|guest| is_called(&guest.name, id));
@@ -518,7 +535,7 @@ fn find<'a>(
             match plugin
                 .map_or_else(|| sandbox.load_telling(&file.path, tell), |plugin| Ok(*plugin))
             {
-                Ok(plugin) => return Ok((file, plugin)),
+                Ok(plugin) => return Ok((file, plugin, broken)),
                 // Its code was lost, and cannot be made again.
                 Err(error) => broken.push((file.path.clone(), error)),
             }

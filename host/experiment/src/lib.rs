@@ -86,4 +86,4 @@ pub use runtime_list::{
 };
 pub use runtimes::{install, install_command};
 pub use settings::Settings;
-pub use shadow::Shadow;
+pub use shadow::{PassedOver, Shadow};

@@ -9,7 +9,7 @@ use host_wasm::{Compiling, GuestError};
 
 use crate::computed::KeptReason;
 use crate::error::Change;
-use crate::shadow::Shadow;
+use crate::shadow::{PassedOver, Shadow};
 
 /// Something that a person should know, and that does not stop the work.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub enum Notice<'a> {
     FirstUse(&'a BackendPlugin),
     /// A plugin is used instead of a built-in one.
     Shadow(&'a Shadow),
+    /// A plugin that bears the wanted name cannot be used, and another one is used instead.
+    PassedOver(&'a PassedOver),
     /// A WASM plugin is being compiled, once, and it takes long.
     Compiling(&'a Compiling),
     /// A backend of the manifest is not installed, so its cases are gaps; or it is broken.

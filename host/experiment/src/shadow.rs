@@ -1,4 +1,4 @@
-//! Plugins of the user's that are used instead of the built-in ones.
+//! Plugins that are used instead of others: of the built-in ones, or of broken ones.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -39,6 +39,32 @@ impl Shadow {
     #[must_use]
     pub fn hint(&self) -> String {
         format!("to use the built-in one, remove or rename {}", self.path.display())
+    }
+}
+
+/// A plugin that is broken, so that another one of its name is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// `backend`, `metric`, `report` or `recommender`.
+    pub kind: &'static str,
+    /// The id of both.
+    pub id: String,
+    /// The reason, with the file.
+    pub reason: String,
+    /// Folder or file of the plugin that is used.
+    pub used: PathBuf,
+    /// A hint to mend it.
+    pub hint: String,
+}
+
+impl fmt::Display for PassedOver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, id, reason, used, .. } = self;
+        write!(
+            formatter,
+            "the {kind} `{id}` in {} is used, since another one is broken: {reason}",
+            used.display()
+        )
     }
 }
 

@@ -31,7 +31,7 @@ names! {
         Stages = "stages",
         /// Finding out which operators ran where.
         Profile = "profile",
-        /// Collecting outputs over the data set, untimed.
+        /// Reading outputs after measuring, and collecting those over the data set, untimed.
         Outputs = "outputs",
         /// Releasing the model and the plugin.
         Unload = "unload",

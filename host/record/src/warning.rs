@@ -13,6 +13,7 @@ use crate::load::{Breach, SteadyClass, TimedCall};
 use crate::names::names;
 use crate::numbered::{in_process, is_first};
 use crate::peaks::PeakSource;
+use crate::phase::ErrorCode;
 use crate::placement::ProviderShare;
 use crate::words::{
     about, bytes, change, count, flops, list, percent, percentile, time, time_change,
@@ -86,6 +87,8 @@ names! {
         DeviceNotSampled = "device-not-sampled",
         /// The outputs over the data set were not collected.
         OutputsNotCollected = "outputs-not-collected",
+        /// The backend failed to end a session, the model or itself.
+        EndFailed = "end-failed",
         /// A file of the case is no longer in the run folder.
         FileLost = "file-lost",
     }
@@ -142,7 +145,8 @@ impl WarningKind {
             | Self::NotANumber
             | Self::ProcessesLeft
             | Self::DeviceNotSampled
-            | Self::OutputsNotCollected => false,
+            | Self::OutputsNotCollected
+            | Self::EndFailed => false,
         }
     }
 
@@ -477,6 +481,15 @@ pub enum Doubt {
         /// The reason.
         obstacle: OutputObstacle,
     },
+    /// The backend failed to end a session, the model or itself, after everything was measured.
+    EndFailed {
+        /// The function of the ABI, such as `release`.
+        call: String,
+        /// The kind of error.
+        code: ErrorCode,
+        /// The backend's message.
+        message: String,
+    },
     /// A file of the case is no longer in the run folder as it was written.
     FileLost {
         /// Content of the file, such as `samples`.
@@ -682,6 +695,7 @@ impl Doubt {
             Self::NotAsAsked { .. } => WarningKind::NotAsAsked,
             Self::DeviceNotSampled { .. } => WarningKind::DeviceNotSampled,
             Self::OutputsNotCollected { .. } => WarningKind::OutputsNotCollected,
+            Self::EndFailed { .. } => WarningKind::EndFailed,
             Self::FileLost { .. } => WarningKind::FileLost,
         }
     }
@@ -764,6 +778,7 @@ impl Doubt {
             | Self::NotAsAsked { .. }
             | Self::DeviceNotSampled { .. }
             | Self::OutputsNotCollected { .. }
+            | Self::EndFailed { .. }
             | Self::FileLost { .. } => 0.0,
         }
     }
@@ -1105,6 +1120,12 @@ impl fmt::Display for Doubt {
             }
             Self::OutputsNotCollected { obstacle } => {
                 write!(formatter, "outputs were not collected: {obstacle}")
+            }
+            Self::EndFailed { call, code, message } => {
+                write!(
+                    formatter,
+                    "the backend failed in `{call}` after measuring ({code}): {message}"
+                )
             }
             Self::FileLost { file, path, loss } => {
                 write!(formatter, "the {file} are lost: `{path}` ")?;
@@ -1475,6 +1496,14 @@ mod tests {
                     },
                 },
                 "outputs were not collected: output `loss` has shape [2], whose first axis is not the batch of 3",
+            ),
+            (
+                Doubt::EndFailed {
+                    call: "release".into(),
+                    code: ErrorCode::Internal,
+                    message: "the device is gone".into(),
+                },
+                "the backend failed in `release` after measuring (internal): the device is gone",
             ),
             (
                 Doubt::FileLost {

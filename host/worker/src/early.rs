@@ -8,15 +8,15 @@
 //! In `offline` and `multi-stream` latencies end when `synchronise` returns, after several enqueued runs. Then that call
 //! is tested as well, and the output is read without another call to it.
 
-use std::io;
 use std::time::Duration;
 
 use host_measure::{Clock, SystemClock};
-use host_record::{Breach, Doubt, TimedCall};
+use host_record::{Breach, Doubt, Phase, TimedCall};
 use plugin_api::client::Error;
 
 use crate::backend::BackendTarget;
 use crate::connection::Connection;
+use crate::failure::{self, Stop};
 
 /// Rest of the work after a call had returned, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(crate) fn test(
     query_ns: f64,
     batches: Option<u64>,
     interval: Duration,
-) -> io::Result<Vec<Tested>> {
+) -> Result<Vec<Tested>, Stop> {
     let batch_ns = query_ns / batches.unwrap_or(1).max(1) as f64;
     let mut run = || -> Result<[u64; 4], Error> {
         let start = clock.now();
@@ -92,12 +92,12 @@ fn several(
     typical_ns: f64,
     interval: Duration,
     once: &mut dyn FnMut() -> Result<[u64; 4], Error>,
-) -> io::Result<Vec<AfterReturn>> {
+) -> Result<Vec<AfterReturn>, Stop> {
     // The first one waits for what the last queries may have left behind, and is not looked at.
     let runs = if typical_ns < LONG_NS { RUNS } else { 1 };
     let mut found = Vec::with_capacity(runs + 1);
     for _ in 0..=runs {
-        let Ok([start, returned, read, again]) = once() else { return Ok(Vec::new()) };
+        let [start, returned, read, again] = once().map_err(failure::backend(Phase::Outputs))?;
         found.push(AfterReturn {
             run_ns: returned.saturating_sub(start),
             output_ns: read.saturating_sub(returned),

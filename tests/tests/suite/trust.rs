@@ -256,6 +256,26 @@ fn a_plugin_that_hides_a_built_in_one_is_named_by_every_command() {
 }
 
 #[test]
+fn a_broken_plugin_is_passed_over_aloud() {
+    let place = Place::new();
+    place.write("any.model", "anything");
+    place.write("it.toml", &manifest("null", "plugin = \"latency\"", ""));
+    let guest = fs::read(built().join("plugins/latency.wasm")).expect("a plugin");
+    fs::write(place.plugins().join("latency.wasm"), &guest[..guest.len() / 2]).expect("a file");
+    copy(&built().join("plugins/null"), &place.plugins().join("null"));
+    fs::write(place.plugins().join("null/plugin.toml"), "id = \"null\"\nversoin = 1\n")
+        .expect("a file");
+    for command in ["validate", "plan", "run"] {
+        let ended = place.run(&[command, "it.toml"]).expect(0);
+        let said = ended.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        for what in ["the metric `latency` in ", "the backend `null` in "] {
+            let (_, rest) = said.split_once(what).unwrap_or_else(|| panic!("{command}: {said}"));
+            assert!(rest.contains("is used, since another one is broken: "), "{command}: {said}");
+        }
+    }
+}
+
+#[test]
 fn the_highest_version_that_fits_is_taken() {
     let place = Place::new();
     place.write("any.model", "anything");

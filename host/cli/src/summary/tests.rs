@@ -46,6 +46,7 @@ const WARNINGS: &str = r#"
 {"kind":"not-as-asked","setting":"precision","asked":"fp32","used":"fp16"}
 {"kind":"device-not-sampled","gap":{"kind":"not-measured","cause":"thread-panicked"}}
 {"kind":"outputs-not-collected","obstacle":{"obstacle":"no-output"}}
+{"kind":"end-failed","call":"release","code":"internal","message":"the device is gone"}
 {"kind":"file-lost","file":"samples","path":"samples/1.parquet","loss":{"loss":"missing"}}
 "#;
 
@@ -201,7 +202,8 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     cases), not-a-number (6 cases), trivial-output (6 cases), output-written (6 cases), processes-left
     (6 cases), machine-busy (6 cases), oversubscribed (6 cases), preempted (6 cases), clock-slow (6
     cases), throttled (6 cases), frequency-changed (6 cases), page-faults (6 cases), not-as-asked (6
-    cases), device-not-sampled (6 cases), outputs-not-collected (6 cases), file-lost (6 cases)
+    cases), device-not-sampled (6 cases), outputs-not-collected (6 cases), end-failed (6 cases),
+    file-lost (6 cases)
 
     hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
     configurations could be compared, both disturbed)

@@ -828,6 +828,25 @@ fn errors_and_panics_are_reported_with_their_phase() {
         failure(&runner(), fault(&[("fault", "error"), ("fault-code", "out-of-memory")]));
     assert!(matches!(failure, Failure::OutOfMemory { phase: Phase::FirstRun, .. }), "{failure:?}");
 
+    // Outputs that cannot be read make the times worthless.
+    for what in ["error", "panic"] {
+        let (phase, ..) = backend(&[("fault", what), ("fault-phase", "read")]);
+        assert_eq!(phase, Phase::Outputs);
+    }
+    // A failed end does not.
+    for (phase, call) in [("release", "release"), ("unload", "unload")] {
+        let (summary, memory) =
+            run(&runner(), vec![fault(&[("fault", "panic"), ("fault-phase", phase)])]);
+        assert_eq!(summary, RunSummary { finished: 1, ..RunSummary::default() });
+        let Outcome::Finished(report) = &memory.records[0].outcome else { panic!("{memory:?}") };
+        let ended = report.warnings.iter().find(|warning| warning.kind() == WarningKind::EndFailed);
+        let ended = ended.expect("a warning").to_string();
+        assert!(
+            ended.contains(&format!("failed in `{call}`")) && ended.contains("asked to panic"),
+            "{ended}"
+        );
+    }
+
     let options = [("fault", "error"), ("fault-code", "unsupported"), ("fault-phase", "prepare")];
     let (summary, _) = run(&runner(), vec![fault(&options)]);
     assert_eq!(summary, RunSummary { gaps: 1, ..RunSummary::default() });

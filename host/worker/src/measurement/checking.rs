@@ -6,7 +6,7 @@ use std::path::Path;
 use host_machine::Machine;
 use host_measure::Target as _;
 use host_record::{Check, Failure, Parity, Phase};
-use plugin_api::client::{Error, Session};
+use plugin_api::client::Session;
 
 use super::context::Context;
 use super::preparing::{Prepared, Subject};
@@ -76,10 +76,9 @@ impl CheckedOutputs<'_> {
         context: &mut Context<'_>,
         subject: &mut Subject,
         session: &Session,
-        timed: Result<Outputs, Error>,
+        timed: Outputs,
     ) -> Result<(), Stop> {
         context.connection.enter(Phase::Check)?;
-        let timed = timed.map_err(failure::backend(Phase::Check))?;
         let batches = subject.examples.different_batches()?;
         let calls = reference::calls(&subject.model, session, &batches)?;
         let found = reference::answers(&subject.model, calls)?;

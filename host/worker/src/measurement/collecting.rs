@@ -44,7 +44,10 @@ pub(super) fn collect(
     let Subject { model, examples, used, .. } = subject;
     drop(session);
     drop(model);
-    drop(opened.backend);
+    warnings.extend(opened.backend.end().into_iter().map(|error| {
+        let code = failure::code(error.code);
+        Doubt::EndFailed { call: error.call.into(), code, message: error.message }.into()
+    }));
 
     Ok(WorkerReport {
         timings: examined.timings,

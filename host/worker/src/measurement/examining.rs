@@ -14,7 +14,7 @@ use super::measuring::Measured;
 use super::opening::Opened;
 use super::preparing::Subject;
 use crate::early::Tested;
-use crate::failure::Stop;
+use crate::failure::{self, Stop};
 use crate::load::Load;
 use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
@@ -48,8 +48,8 @@ pub(super) struct Findings {
     pub(super) verdict: Verdict,
 }
 
-/// Examines what was measured, while model and session are still there. What a backend refuses now is a
-/// gap: it has done what it was asked for.
+/// Examines what was measured, while model and session are still there. Outputs must be readable, or nothing is known
+/// about what was timed. Anything else that a backend refuses now is a gap: it has done what it was asked for.
 pub(super) fn examine(
     context: &mut Context<'_>,
     opened: &Opened<'_>,
@@ -74,27 +74,26 @@ pub(super) fn examine(
     let burst = figures.burst;
     let tested = early::test(connection, clock, &mut target, typical_ns, burst, interval)?;
     contract::check(context.connection, &target, &subject.model, &mut subject.examples, interval)?;
-    let timed = target.first_outputs(subject.model.info());
-    let not_numbers =
-        timed.iter().flatten().map(|(name, data)| NotNumbers::of(name, data)).collect();
+    let outputs = target.first_outputs(subject.model.info());
+    let outputs = outputs.map_err(failure::backend(Phase::Outputs))?;
+    let not_numbers = outputs.iter().map(|(name, data)| NotNumbers::of(name, data)).collect();
     let session = target.into_session();
-    let outputs = timed.as_deref().unwrap_or_default();
     let file = &context.files.model;
-    let model = model_use::of(case, subject.model.info(), &subject.examples, outputs, file);
+    let model = model_use::of(case, subject.model.info(), &subject.examples, &outputs, file);
     conditions.peaks = host_peaks::of(case, &subject.used, context.calibration);
     let runs = Load::new(case, &subject.examples)?.runs();
     let peaks = conditions.peaks.as_ref();
     let above_peak = card::above_peak(case, &model, peaks, runs, typical_ns);
     conditions.model = Some(model);
     // One that computes nothing says so itself.
-    let judged = if subject.used.contains_key("simulated") { &[][..] } else { outputs };
+    let judged = if subject.used.contains_key("simulated") { &[][..] } else { &outputs };
     let trivial: Vec<_> =
         judged.iter().filter_map(|(name, data)| trivial::doubt(name, data)).collect();
     if let Some(memory) = &mut conditions.memory {
         memory.allocator = Some(allocator_use(&session));
     }
     if let Some(checked_outputs) = &checked_outputs {
-        checked_outputs.again(context, &mut subject, &session, timed)?;
+        checked_outputs.again(context, &mut subject, &session, outputs)?;
     }
     conditions.model_cached = subject.model_cached;
     conditions.dropped_files.clone_from(&subject.dropped_files);

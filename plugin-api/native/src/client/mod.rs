@@ -198,9 +198,18 @@ struct BackendInner {
     /// Models whose last user was on another thread.
     ended: Mutex<Vec<NonNull<abi::Model>>>,
     canceller: cancel::Shared,
+    /// Errors of calls that end something. A drop cannot return them.
+    end_errors: Arc<Mutex<Vec<Error>>>,
 }
 
 impl BackendInner {
+    /// Keeps the error of a call that ended something.
+    fn ended_with(&self, result: Result<()>) {
+        if let Err(error) = result {
+            self.end_errors.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+        }
+    }
+
     /// Unloads a model: at once on the thread of the entry point; on other threads, leaves it to the next call on
     /// that thread.
     fn unload(&self, model: NonNull<abi::Model>) {
@@ -210,8 +219,7 @@ impl BackendInner {
         }
         let mut args =
             abi::UnloadArgs { struct_size: size_of::<abi::UnloadArgs>(), model: model.as_ptr() };
-        // The host cannot handle an error here.
-        let _ = invoke!(self.functions, unload, &raw mut args);
+        self.ended_with(invoke!(self.functions, unload, &raw mut args));
     }
 
     /// Unloads the models that ended on other threads.
@@ -232,8 +240,7 @@ impl Drop for BackendInner {
         self.unload_ended();
         let mut args =
             abi::DestroyArgs { struct_size: size_of::<abi::DestroyArgs>(), backend: self.handle };
-        // An error does not matter here any more.
-        let _ = invoke!(self.functions, destroy, &raw mut args);
+        self.ended_with(invoke!(self.functions, destroy, &raw mut args));
         Host::stop_listening(self.host);
     }
 }
@@ -257,6 +264,15 @@ pub struct LoadRequest<'a> {
 }
 
 impl Backend {
+    /// Ends the backend, and returns the errors of all calls that ended sessions, models and the backend itself. It
+    /// goes on if something that came from it is still there.
+    #[must_use]
+    pub fn end(self) -> Vec<Error> {
+        let errors = Arc::clone(&self.inner.end_errors);
+        drop(self);
+        std::mem::take(&mut *errors.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Calls a plugin's entry point and checks the returned table.
     ///
     /// # Errors
@@ -325,6 +341,7 @@ impl Backend {
             host,
             thread: thread::current().id(),
             ended: Mutex::default(),
+            end_errors: Arc::default(),
             canceller,
         };
         #[expect(clippy::arc_with_non_send_sync, reason = "only a model may go to other threads")]
@@ -601,8 +618,8 @@ impl Drop for SessionInner {
             struct_size: size_of::<abi::ReleaseArgs>(),
             session: self.handle.as_ptr(),
         };
-        // The host cannot handle an error here.
-        let _ = invoke!(self.model.backend.functions, release, &raw mut args);
+        let backend = &self.model.backend;
+        backend.ended_with(invoke!(backend.functions, release, &raw mut args));
     }
 }
 
