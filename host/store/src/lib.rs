@@ -21,6 +21,7 @@ mod database;
 mod distribution;
 mod error;
 mod export;
+mod facts;
 mod platform;
 mod report_folder;
 mod results_folder;
@@ -31,6 +32,7 @@ pub use database::{
     Answer, Database, SyncReport, Synced, library_version as database_library_version, reference,
 };
 pub use error::StoreError;
+pub use facts::{Facts, device_facts, machine_facts};
 pub use export::{ExportFormat, export, exported_views};
 pub use report_folder::ReportFolder;
 pub use results_folder::{
