@@ -86,10 +86,8 @@ pub struct Difference {
 #[must_use]
 pub fn compare(first: &RunFigures, second: &RunFigures, margin: f64) -> Comparison {
     let (pairs, alone) = pairs(first, second);
-    let mut cases: Vec<_> = pairs
-        .into_iter()
-        .map(|(before, after)| Compared::new(before, after, |_| true))
-        .collect();
+    let mut cases: Vec<_> =
+        pairs.into_iter().map(|(before, after)| Compared::new(before, after, |_| true)).collect();
     settle(cases.iter_mut().map(|case| &mut case.main).collect(), margin);
     settle(cases.iter_mut().flat_map(|case| &mut case.others).collect(), margin);
     let speed_ups: Vec<Ratio> = cases
@@ -136,8 +134,12 @@ pub(crate) fn pairs<'run>(
             *before = Some(one);
         }
     }
-    let pairs: Vec<_> =
-        second.cases.iter().zip(found).filter_map(|(after, before)| Some((before?, after))).collect();
+    let pairs: Vec<_> = second
+        .cases
+        .iter()
+        .zip(found)
+        .filter_map(|(after, before)| Some((before?, after)))
+        .collect();
     let alone = first.cases.len() + second.cases.len() - 2 * pairs.len();
     (pairs, alone)
 }
@@ -450,5 +452,362 @@ impl Compared {
             }
         }
         compared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::figures::LATENCY;
+
+    fn key() -> CaseKey {
+        CaseKey::new("m", "b", "d:0")
+    }
+
+    fn figure(metric: &str, unit: &str, processes: &[f64]) -> Figure {
+        let is_better_high = metric == RATE || metric.starts_with("scaling");
+        let direction = if is_better_high { Direction::Higher } else { Direction::Lower };
+        Figure::of_values(metric, unit, direction, processes.to_vec()).expect("values")
+    }
+
+    /// Returns a case with these medians of processes.
+    fn case(levels: &[f64]) -> CaseFigures {
+        CaseFigures {
+            id: "id".into(),
+            key: key(),
+            trust: Trust::Sound,
+            is_disturbed: false,
+            processes: levels.len(),
+            main: (!levels.is_empty()).then(|| figure(LATENCY, "ns", levels)),
+            metrics: Vec::new(),
+            gaps: BTreeMap::new(),
+        }
+    }
+
+    fn run(cases: Vec<CaseFigures>) -> RunFigures {
+        RunFigures {
+            run: "run".into(),
+            experiment: "it".into(),
+            started_at: String::new(),
+            git_commit: None,
+            conditions: BTreeMap::new(),
+            cases,
+            unmeasured: BTreeMap::new(),
+        }
+    }
+
+    fn compared(before: &CaseFigures, after: &CaseFigures) -> Compared {
+        let mut found = compare(&run(vec![before.clone()]), &run(vec![after.clone()]), 0.05);
+        found.cases.remove(0)
+    }
+
+    fn change(before: &[f64], after: &[f64]) -> Change {
+        compared(&case(before), &case(after)).main.change
+    }
+
+    #[test]
+    fn processes_are_compared_by_their_ratio() {
+        let before = [1000.0, 1100.0, 1200.0, 1300.0, 1400.0];
+        let alike = before.map(|one| one + 50.0);
+        let slower = before.map(|one| one + 1000.0);
+        assert_eq!(change(&before, &alike), Change::CannotTell(Doubt::NotFound));
+        let found = compared(&case(&before), &case(&slower)).main;
+        assert_eq!((found.change, found.verdict()), (Change::Larger, "slower"));
+        assert_eq!(compared(&case(&slower), &case(&before)).main.verdict(), "faster");
+    }
+
+    /// Intervals of ± 10 % overlap, and the difference of 20 % is real.
+    #[test]
+    fn intervals_that_overlap_hide_nothing() {
+        let before = case(&[9_000.0, 9_500.0, 10_000.0, 10_500.0, 11_000.0]);
+        let after = case(&[10_800.0, 11_400.0, 12_000.0, 12_600.0, 13_200.0]);
+        let found = compared(&before, &after);
+        let interval =
+            |figure: &Option<Figure>| figure.as_ref().and_then(|it| it.interval().ok()?);
+        let [(_, high), (low, _)] =
+            [&found.main.before, &found.main.after].map(|figure| interval(figure).expect("one"));
+        assert!(low < high, "{low} {high}");
+        assert_eq!(found.main.change, Change::Larger);
+        let ratio = found.main.ratio.expect("a ratio");
+        assert!((ratio.value - 1.2).abs() < 0.001, "{ratio:?}");
+        assert!(ratio.low > 1.05 && ratio.high < 1.36, "{ratio:?}");
+        let detectable = found.main.detectable().expect("it was tested");
+        assert!((1.15..1.2).contains(&detectable), "{detectable}");
+    }
+
+    /// The verdict, seen from the other run.
+    fn mirrored(verdict: &str) -> &str {
+        match verdict {
+            "slower" => "faster",
+            "faster" => "slower",
+            "worse" => "better",
+            "better" => "worse",
+            "larger" => "smaller",
+            "smaller" => "larger",
+            other => other,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn exchanging_the_runs_mirrors_everything(
+            cases in prop::collection::vec(
+                (prop::collection::vec(0.8..1.3_f64, 1..7), prop::collection::vec(0.8..1.3_f64, 1..7)),
+                1..6,
+            ),
+            margin in 0.01..0.5_f64,
+        ) {
+            let named = |index: usize, levels: &[f64]| {
+                let metrics = vec![
+                    figure("scaling.efficiency", "1", levels),
+                    figure("memory.peak", "B", &[levels[0]; 2]),
+                ];
+                CaseFigures { id: index.to_string(), metrics, ..case(levels) }
+            };
+            let runs = |which: &dyn Fn(&(Vec<f64>, Vec<f64>)) -> Vec<f64>| {
+                run(cases.iter().enumerate().map(|(index, case)| named(index, &which(case))).collect())
+            };
+            let (first, second) = (runs(&|case| case.0.clone()), runs(&|case| case.1.clone()));
+            let (there, back) = (compare(&first, &second, margin), compare(&second, &first, margin));
+            let near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+            if let Some((speed_up, count)) = there.speed_up {
+                let (other, of) = back.speed_up.expect("the same ratios");
+                prop_assert!(near(speed_up.value * other.value, 1.0) && count == of);
+                prop_assert!(near(speed_up.low * other.high, 1.0));
+            }
+            prop_assert_eq!(there.cases.len(), cases.len());
+            for one in &there.cases {
+                let other = back.cases.iter().find(|other| other.id == one.id).expect("the case");
+                let pairs = std::iter::once((&one.main, &other.main))
+                    .chain(one.others.iter().zip(&other.others));
+                for (one, other) in pairs {
+                    prop_assert_eq!(one.verdict(), mirrored(other.verdict()));
+                    prop_assert_eq!(one.needed(margin), other.needed(margin));
+                    prop_assert_eq!(one.false_discovery_rate, other.false_discovery_rate);
+                    prop_assert_eq!(one.detectable(), other.detectable());
+                    prop_assert_eq!(one.ratio.is_some(), other.ratio.is_some());
+                    if let (Some(one), Some(other)) = (one.ratio, other.ratio) {
+                        prop_assert!(near(one.value * other.value, 1.0));
+                        prop_assert!(near(one.low * other.high, 1.0));
+                    }
+                    match (one.change, other.change) {
+                        (Change::Within(one), Change::Within(other)) => {
+                            prop_assert!((one - other).abs() < 1e-9 && one <= margin);
+                        }
+                        (one, other) => prop_assert_eq!(
+                            matches!(one, Change::CannotTell(_)),
+                            matches!(other, Change::CannotTell(_))
+                        ),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_process_tells_nothing_of_the_next() {
+        for (before, after) in [
+            (&[1000.0][..], &[2000.0][..]),
+            (&[1000.0], &[2000.0, 2001.0, 2003.0]),
+            (&[2000.0, 2001.0, 2003.0], &[1000.0]),
+        ] {
+            assert_eq!(change(before, after), Change::CannotTell(Doubt::OneProcess));
+            let found = compared(&case(before), &case(after)).main;
+            assert_eq!(found.needed(0.05), Some(Needed::Processes(5)));
+        }
+        assert_eq!(change(&[1000.0, 1001.0, 1003.0], &[2000.0, 2001.0, 2003.0]), Change::Larger);
+    }
+
+    #[test]
+    fn what_surely_stays_within_the_margin_is_the_same() {
+        let (before, after) = ([100.0, 100.2, 99.8, 100.1], [100.1, 99.9, 100.3, 100.0]);
+        let found = compared(&case(&before), &case(&after)).main;
+        let Change::Within(bound) = found.change else { panic!("{:?}", found.change) };
+        assert!((0.001..0.01).contains(&bound) && found.verdict() == "same", "{bound}");
+        let narrow = compare(&run(vec![case(&before)]), &run(vec![case(&after)]), 0.001);
+        let narrow = &narrow.cases[0].main;
+        assert_eq!(narrow.change, Change::CannotTell(Doubt::NotFound));
+        assert!(matches!(narrow.needed(0.001), Some(Needed::Processes(count)) if count > 4));
+    }
+
+    #[test]
+    fn processes_that_say_too_little_are_told_apart() {
+        let wide = change(&[100.0, 101.0, 103.0], &[10.0, 10_000.0, 20_000.0]);
+        assert_eq!(wide, Change::CannotTell(Doubt::NotFound));
+        let same = change(&[5.0, 5.0, 5.0], &[6.0, 6.0, 6.0]);
+        assert_eq!(same, Change::CannotTell(Doubt::Undefined(Undefined::NoSpread)));
+        let zero = change(&[0.0, 5.0, 5.0], &[6.0, 6.0, 7.0]);
+        assert_eq!(zero, Change::CannotTell(Doubt::Undefined(Undefined::NotPositive)));
+        assert_eq!(change(&[], &[5.0, 6.0]), Change::CannotTell(Doubt::NoQueries));
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_simulated_or_invalid() {
+        let (fast, slow) = (case(&[1000.0, 1001.0]), case(&[2000.0, 2001.0]));
+        assert_eq!(compared(&fast, &slow).main.change, Change::Larger);
+        let invalid = CaseFigures { trust: Trust::Invalid, ..fast.clone() };
+        assert_eq!(compared(&invalid, &slow).main.change, Change::CannotTell(Doubt::Invalid));
+        let simulated = CaseFigures { trust: Trust::Simulated, ..fast };
+        let found = compared(&simulated, &slow);
+        assert_eq!(found.main.change, Change::CannotTell(Doubt::Simulated));
+        assert_eq!(found.main.false_discovery_rate, None);
+        let found = compare(&run(vec![simulated]), &run(vec![slow]), 0.05);
+        assert_eq!(found.speed_up, None);
+    }
+
+    /// Queries are slower at a higher rate, which is not a loss if the rate was searched.
+    #[test]
+    fn where_the_rate_was_searched_the_rates_are_compared_and_more_is_better() {
+        let at = |latency: f64, rates: &[f64]| CaseFigures {
+            main: Some(figure(RATE, "1/s", rates)),
+            metrics: vec![figure("latency.p99", "ns", &[latency, latency + 1.0])],
+            ..case(rates)
+        };
+        let (low, high) = (at(1000.0, &[498.0, 500.0, 502.0]), at(3000.0, &[899.0, 900.0, 901.0]));
+        let found = compared(&low, &high);
+        assert_eq!((found.main.verdict(), &*found.main.metric), ("faster", RATE));
+        assert!((found.main.part().expect("a change") - 0.8).abs() < 1e-4);
+        assert!(found.others.is_empty(), "they are latencies at different rates");
+        assert_eq!(compared(&high, &low).main.verdict(), "slower");
+        // Of one run the rate was not searched.
+        let found = compared(&case(&[1000.0, 1001.0]), &high);
+        assert_eq!(found.main.change, Change::CannotTell(Doubt::NoQueries));
+    }
+
+    #[test]
+    fn every_metric_is_compared_and_of_many_few_findings_are_false() {
+        let with = |metrics| CaseFigures { metrics, ..case(&[1000.0, 1010.0, 1020.0]) };
+        let before = with(vec![
+            figure(LATENCY, "ns", &[1.0, 2.0, 3.0]),
+            figure("memory.peak", "B", &[100.0, 101.0, 102.0]),
+            figure("scaling.efficiency", "1", &[0.9, 0.91, 0.92]),
+            figure("gone.value", "1", &[1.0, 2.0, 3.0]),
+        ]);
+        let after = with(vec![
+            figure(LATENCY, "ns", &[9.0, 9.1, 9.2]),
+            figure("memory.peak", "B", &[200.0, 201.0, 202.0]),
+            figure("scaling.efficiency", "1", &[0.5, 0.51, 0.52]),
+        ]);
+        let found = compared(&before, &after);
+        let verdicts: Vec<_> =
+            found.others.iter().map(|one| (&*one.metric, one.verdict())).collect();
+        assert_eq!(verdicts, [("memory.peak", "worse"), ("scaling.efficiency", "worse")]);
+        // The same weak difference is a finding by itself, and not among a hundred without one.
+        let of = |values: [&[f64]; 2]| {
+            let [before, after] = values.map(|values| figure("weak", "ns", values));
+            MetricChange::new(Some(&before), Some(&after))
+        };
+        let weak = || of([&[1.0, 1.1, 1.2], &[1.3, 1.4, 1.5]]);
+        let none = || of([&[1.0, 1.1, 1.2], &[1.0, 1.1, 1.21]]);
+        let mut alone = weak();
+        settle(vec![&mut alone], 0.05);
+        assert_eq!(alone.change, Change::Larger);
+        let mut all: Vec<_> = std::iter::once(weak()).chain((0..100).map(|_| none())).collect();
+        settle(all.iter_mut().collect(), 0.05);
+        assert_eq!(all[0].change, Change::CannotTell(Doubt::NotFound));
+        assert!(all[0].false_discovery_rate > Some(FALSE_DISCOVERIES));
+    }
+
+    #[test]
+    fn what_no_process_changes_is_compared_exactly() {
+        let with = |levels: &[f64], metrics| CaseFigures { metrics, ..case(levels) };
+        let levels: &[f64] = &[1000.0, 1010.0, 1020.0];
+        let metrics = |shift: f64| {
+            vec![
+                figure("memory.baseline", "B", &[4096.0 + shift; 3]),
+                figure("accuracy.top1", "1", &[0.5 + shift / 4096.0]),
+                figure("scaling.batch", "1", &[1.0 + shift]),
+                figure("startup.load", "ns", &[7.0 + shift; 3]),
+            ]
+        };
+        let (before, after) = (with(levels, metrics(0.0)), with(levels, metrics(64.0)));
+        let found = |before: &CaseFigures, after: &CaseFigures| -> Vec<_> {
+            compared(before, after).others.iter().map(|one| (one.change, one.is_exact)).collect()
+        };
+        let unknown = |doubt| (Change::CannotTell(doubt), false);
+        let no_spread = unknown(Doubt::Undefined(Undefined::NoSpread));
+        let no_values = unknown(Doubt::NoProcessValues);
+        let larger = (Change::Larger, true);
+        assert_eq!(found(&before, &after), [larger, larger, no_values, no_spread]);
+        let same = (Change::Same, true);
+        assert_eq!(found(&before, &before), [same, same, no_values, no_spread]);
+        assert_eq!(found(&after, &before)[0], (Change::Smaller, true));
+        assert_eq!(compared(&before, &before).others[1].verdict(), "same");
+        // A change from zero has no ratio.
+        let none = with(levels, vec![figure("memory.baseline", "B", &[0.0; 3])]);
+        let from_none = &compared(&none, &after).others[0];
+        assert_eq!((from_none.change, from_none.part()), (Change::Larger, None));
+        // One process does not show that others have the same value.
+        let single = |size| with(&[1000.0], vec![figure("memory.baseline", "B", &[size])]);
+        assert_eq!(found(&single(4096.0), &single(4160.0)), [unknown(Doubt::OneProcess)]);
+        // Invalid results are not compared, even if they are exact.
+        let invalid = CaseFigures { trust: Trust::Invalid, ..before };
+        assert!(
+            found(&invalid, &after)
+                .iter()
+                .all(|(change, _)| { *change == Change::CannotTell(Doubt::Invalid) })
+        );
+    }
+
+    #[test]
+    fn cases_are_matched_by_definition_and_then_by_coordinates() {
+        let of = |id: &str, model: &str, level: f64| CaseFigures {
+            id: id.into(),
+            key: CaseKey::new(model, "b", "d:0"),
+            ..case(&[level, level + 1.0, level + 2.0])
+        };
+        let first = run(vec![of("1", "a", 1e3), of("2", "b", 1e3), of("3", "c", 1e3)]);
+        let second = run(vec![
+            of("1", "a", 1e3),
+            of("4", "b", 2e3),
+            of("5", "c", 1e3),
+            // Two with the same coordinates, of which neither is the one.
+            of("6", "c", 1e3),
+            of("7", "d", 1e3),
+        ]);
+        let found = compare(&first, &second, 0.05);
+        let cases: Vec<_> = found.cases.iter().map(|case| (&*case.id, case.is_redefined)).collect();
+        // What moved comes first.
+        assert_eq!(cases, [("4", true), ("1", false)]);
+        assert_eq!(found.alone, 1 + 3);
+        let (speed_up, count) = found.speed_up.expect("two ratios");
+        assert!(count == 2 && (speed_up.value - 0.5_f64.sqrt()).abs() < 1e-3, "{speed_up:?}");
+    }
+
+    #[test]
+    fn a_clock_that_changed_a_little_is_the_same() {
+        let of = |facts: &[(&str, &str)]| -> BTreeMap<String, String> {
+            facts.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+        };
+        let first = of(&[
+            ("device.cuda.cuda:0.attributes.clock-mhz", "1980"),
+            ("processor.frequency-hertz", "3000000000"),
+            ("processor.governor", "performance"),
+            ("clock-source", "tsc"),
+            ("memory-bytes", "1000"),
+        ]);
+        let second = of(&[
+            ("device.cuda.cuda:0.attributes.clock-mhz", "1965"),
+            ("processor.frequency-hertz", "2000000000"),
+            ("processor.governor", "powersave"),
+            ("clock-source", "hpet"),
+            ("memory-bytes", "1001"),
+            ("processor.turbo", "true"),
+        ]);
+        let names = |found: Vec<Difference>| -> Vec<String> {
+            found.into_iter().map(|one| one.name).collect()
+        };
+        let expected = [
+            "clock-source",
+            "memory-bytes",
+            "processor.frequency-hertz",
+            "processor.governor",
+            "processor.turbo",
+        ];
+        assert_eq!(names(differences(&first, &second)), expected);
+        assert_eq!(names(differences(&second, &first)), expected);
+        assert!(differences(&first, &first).is_empty());
     }
 }

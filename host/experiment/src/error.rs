@@ -148,7 +148,9 @@ pub enum Error {
         run: String,
     },
     /// There is nothing that a run could be checked by.
-    #[error("there is nothing to check {run} by: no baseline is named, and its manifest has no alert")]
+    #[error(
+        "there is nothing to check {run} by: no baseline is named, and its manifest has no alert"
+    )]
     NothingToCheck {
         /// The run's id.
         run: String,
@@ -400,9 +402,9 @@ impl Error {
                 }))
             }
             Self::NoBaseline { .. } => text("`host check RUN --save-baseline FILE` writes one"),
-            Self::Baseline { .. } => {
-                text("restore it from a copy, or write it again with `host check RUN --save-baseline FILE`")
-            }
+            Self::Baseline { .. } => text(
+                "restore it from a copy, or write it again with `host check RUN --save-baseline FILE`",
+            ),
             Self::NewerBaseline { .. } => {
                 text("update this host, or write the baseline again with this one")
             }

@@ -14,9 +14,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use host_record::{
-    CaseKey, CaseRecord, ColumnData, Direction, MetricValue, Outcome, Rate, column,
-};
+use host_record::{CaseKey, CaseRecord, ColumnData, Direction, MetricValue, Outcome, Rate, column};
 use host_statistics::{
     Quantile, Resampling, Undefined, order_statistics, processes_interval, sized_estimates,
 };
@@ -264,7 +262,8 @@ impl Figure {
     fn fault(&self) -> Option<String> {
         let Self { metric, value, processes, interval, confidence, .. } = self;
         let mut values = processes.iter().chain([value]);
-        let is_interval = |(low, high): &(f64, f64)| low.is_finite() && high.is_finite() && low <= high;
+        let is_interval =
+            |(low, high): &(f64, f64)| low.is_finite() && high.is_finite() && low <= high;
         let fault = match () {
             () if processes.is_empty() => "has no value of a process",
             () if !values.all(|value| value.is_finite()) => "has a value that is not a number",
@@ -310,10 +309,13 @@ impl RunFigures {
             let text = version(&identity.version, &identity.sha256);
             facts.insert(format!("plugin.{}", identity.id), Some(text));
             if let Some(runtime) = &plugin.runtime {
-                facts.insert(format!("runtime.{}", identity.id), Some(match &runtime.version {
-                    Some(version) => format!("{} {version}", runtime.name),
-                    None => runtime.name.clone(),
-                }));
+                facts.insert(
+                    format!("runtime.{}", identity.id),
+                    Some(match &runtime.version {
+                        Some(version) => format!("{} {version}", runtime.name),
+                        None => runtime.name.clone(),
+                    }),
+                );
             }
         }
         let (mut cases, mut unmeasured) = (Vec::new(), BTreeMap::new());
@@ -405,12 +407,12 @@ impl RunFigures {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         let partial = PathBuf::from(partial);
-        fs::write(&partial, self.text())
-            .and_then(|()| fs::rename(&partial, &path))
-            .map_err(|error| {
+        fs::write(&partial, self.text()).and_then(|()| fs::rename(&partial, &path)).map_err(
+            |error| {
                 drop(fs::remove_file(&partial));
                 Error::io("write", &path, error)
-            })?;
+            },
+        )?;
         Ok(path)
     }
 
@@ -427,7 +429,8 @@ impl RunFigures {
             ("git-commit", json(&self.git_commit)),
             ("conditions", json(&self.conditions)),
         ];
-        let head: Vec<_> = head.iter().map(|(name, text)| format!("\"{name}\": {text},\n")).collect();
+        let head: Vec<_> =
+            head.iter().map(|(name, text)| format!("\"{name}\": {text},\n")).collect();
         let cases: Vec<_> = self.cases.iter().map(json).collect();
         format!("{{\n{}\"cases\": [\n{}\n]\n}}\n", head.concat(), cases.join(",\n"))
     }
@@ -506,7 +509,11 @@ fn lasting(facts: Facts) -> BTreeMap<String, String> {
         "container.told-by",
     ];
     let lasts = |name: &String| !PASSING.contains(&name.as_str());
-    facts.into_iter().filter(|(name, _)| lasts(name)).filter_map(|(name, value)| Some((name, value?))).collect()
+    facts
+        .into_iter()
+        .filter(|(name, _)| lasts(name))
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
 }
 
 /// Returns whether a name is that of a baseline's file.
@@ -611,4 +618,149 @@ fn read_baseline(path: &Path) -> Result<RunFigures> {
         }
     }
     Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metric(values: &str) -> MetricValue {
+        MetricValue {
+            metric: "latency.mean".into(),
+            value: Ok(5.0),
+            interval: Some((4.0, 6.0)),
+            unit: "ns".into(),
+            direction: Direction::Lower,
+            attributes: [("confidence", "0.99"), ("process-values", values)]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+        }
+    }
+
+    fn example() -> RunFigures {
+        let single = Figure::of_metric(&metric("5")).expect("a value");
+        let several = Figure::of_metric(&metric("4 5 6")).expect("a value");
+        let case = |id: &str, metrics| CaseFigures {
+            id: id.into(),
+            key: CaseKey::new("m \"quoted\"", "b", "d:0"),
+            trust: Trust::Sound,
+            is_disturbed: id == "1",
+            processes: 3,
+            main: Figure::of_latencies(&[vec![5, 6, 7], vec![6, 7, 8], vec![7, 8, 9]]),
+            metrics,
+            gaps: BTreeMap::new(),
+        };
+        RunFigures {
+            run: "20260102T030405.000Z-it-000001".into(),
+            experiment: "it".into(),
+            started_at: "2026-01-02T03:04:05.000Z".into(),
+            git_commit: Some("0123456789abcdef0123456789abcdef01234567".into()),
+            conditions: [("processor.name".to_owned(), "AMD EPYC".to_owned())].into(),
+            cases: vec![case("1", vec![single]), case("2", vec![several])],
+            unmeasured: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn an_interval_is_stated_at_the_confidence_that_it_has() {
+        let figure = Figure::of_metric(&metric("5")).expect("a value");
+        let interval = figure.interval();
+        assert_eq!((interval, figure.confidence), (Ok(Some((4.0, 6.0))), 0.99));
+        let figure = Figure::of_metric(&metric("4 5 6")).expect("a value");
+        // t(0.975; 2) = 4.3027, times 1 / √3.
+        let (low, _) = figure.interval().expect("one").expect("several processes");
+        assert!((low - (5.0 - 2.4842)).abs() < 1e-3 && figure.confidence == CONFIDENCE, "{low}");
+    }
+
+    #[test]
+    fn a_few_queries_tell_nothing() {
+        let few = Figure::of_latencies(&[vec![5, 6, 7]]).expect("queries");
+        assert_eq!((few.value, few.interval(), few.processes.len()), (6.0, Ok(None), 1));
+        assert_eq!(Figure::of_latencies(&[]), None);
+        let many = Figure::of_latencies(&[(0..500).collect()]).expect("queries");
+        assert!(many.interval.is_some() && many.unit_of_interval() == Unit::Queries);
+        // The median is that of the metric: the nearest rank.
+        assert_eq!(many.value, 249.0);
+    }
+
+    #[test]
+    fn a_baseline_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let results = ResultsFolder::new(folder.path());
+        let figures = example();
+        let file = folder.path().join("it.json").display().to_string();
+        for name in ["main@runner-1", &file] {
+            let path = figures.save(name, &results).expect("writing");
+            assert_eq!(RunFigures::find(name, &results).expect("reading"), figures);
+            let text = fs::read_to_string(path).expect("reading");
+            let lines = text.lines().filter(|line| line.starts_with("{\"id\""));
+            assert_eq!(lines.count(), 2, "a line for each case: {text}");
+        }
+        assert_eq!(names_of_baselines(&results), ["main@runner-1"]);
+        for name in ["", "latest", ".hidden", "feature/x", "../x", "a b"] {
+            let refused = figures.save(name, &results).expect_err("no name");
+            assert!(matches!(refused, Error::BaselineName { .. }), "{name}: {refused}");
+        }
+        let nothing = RunFigures { cases: Vec::new(), ..figures };
+        let refused = nothing.save("main", &results).expect_err("it is empty");
+        assert!(matches!(refused, Error::NothingMeasured { .. }), "{refused}");
+    }
+
+    /// The first version of the format, as it was written then, stays readable and says the same.
+    #[test]
+    fn a_baseline_of_version_1_is_read() {
+        let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/baselines/v1.json");
+        assert_eq!(read_baseline(&old).expect("it is readable"), example());
+    }
+
+    #[test]
+    fn what_is_no_baseline_has_one_clear_error() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("it.json");
+        let error = |text: &[u8]| {
+            fs::write(&path, text).expect("writing");
+            read_baseline(&path).expect_err("it is refused").to_string()
+        };
+        let whole = example().text();
+        let changed = |from: &str, to: &str| {
+            assert!(whole.contains(from), "{from}: {whole}");
+            error(whole.replacen(from, to, 1).as_bytes())
+        };
+        for (found, says) in [
+            (error(b""), "EOF while parsing"),
+            (error(b"\xff\xfe"), "line 1"),
+            (error(&whole.as_bytes()[..whole.len() / 2]), "EOF while parsing"),
+            (error(b"{}"), "it has no `baseline-version`"),
+            (error(b"[1]"), "it has no `baseline-version`"),
+            (error("[".repeat(100_000).as_bytes()), "recursion limit"),
+            (changed("\"baseline-version\": 1", "\"baseline-version\": 2"), "has version 2"),
+            (changed("\"baseline-version\": 1", "\"baseline-version\": -1"), "invalid value"),
+            (changed("\"value\":5.0", "\"value\":1e999"), "out of range"),
+            (changed("\"value\":5.0", "\"value\":null"), "invalid type: null"),
+            (changed("\"processes\":[5.0]", "\"processes\":[]"), "has no value of a process"),
+            (
+                changed("\"interval\":[4.0,6.0]", "\"interval\":[6.0,4.0]"),
+                "an interval that is none",
+            ),
+            (changed("\"confidence\":0.99", "\"confidence\":99"), "not between 0 and 1"),
+            (changed("{\"id\":\"2\"", "{\"id\":\"1\""), "case 1: it is there twice"),
+            (changed("\"sound\"", "\"golden\""), "unknown variant `golden`"),
+        ] {
+            assert!(found.contains(says) && found.contains("it.json"), "{says}: {found}");
+        }
+    }
+
+    #[test]
+    fn what_differs_from_minute_to_minute_is_not_kept() {
+        let facts: Facts = [
+            ("load-average", Some("3.4")),
+            ("memory-available-bytes", Some("1")),
+            ("processor.name", Some("AMD EPYC")),
+            ("processor.governor", None),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.map(str::to_owned)))
+        .into();
+        let kept: Vec<_> = lasting(facts).into_keys().collect();
+        assert_eq!(kept, ["processor.name"]);
+    }
 }

@@ -379,7 +379,8 @@ pub fn alerts_of(folder: &RunFolder) -> Result<Vec<Limit>> {
 pub fn by_alerts(run: &RunFigures, alerts: &[Limit]) -> Vec<Judged> {
     let mut judged = Vec::new();
     let mut tested: Vec<(usize, Ratio)> = Vec::new();
-    for (limit, case) in alerts.iter().flat_map(|limit| run.cases.iter().map(move |case| (limit, case)))
+    for (limit, case) in
+        alerts.iter().flat_map(|limit| run.cases.iter().map(move |case| (limit, case)))
     {
         let figure = case.figure(&limit.metric);
         let (bound, is_most) = match limit.bound {
@@ -395,22 +396,22 @@ pub fn by_alerts(run: &RunFigures, alerts: &[Limit]) -> Vec<Judged> {
                 let reason = case.gaps.get(&limit.metric).cloned();
                 Judgement::CannotTell(Unsure::NoValue(reason))
             }
-            Some((figure, None)) => {
-                Judgement::CannotTell(Unsure::OtherUnit(figure.unit.clone()))
-            }
+            Some((figure, None)) => Judgement::CannotTell(Unsure::OtherUnit(figure.unit.clone())),
             Some(_) if case.trust != Trust::Sound => {
                 let is_invalid = case.trust == Trust::Invalid;
                 let doubt = if is_invalid { Doubt::Invalid } else { Doubt::Simulated };
                 Judgement::CannotTell(Unsure::Change(doubt, None))
             }
-            Some((figure, Some(bound))) => match ratio(&[bound; 2], &figure.processes, CONFIDENCE) {
-                Ok(found) => {
-                    let worse = if is_most { found } else { found.mirrored() };
-                    tested.push((judged.len(), worse));
-                    Judgement::CannotTell(Unsure::Crosses)
+            Some((figure, Some(bound))) => {
+                match ratio(&[bound; 2], &figure.processes, CONFIDENCE) {
+                    Ok(found) => {
+                        let worse = if is_most { found } else { found.mirrored() };
+                        tested.push((judged.len(), worse));
+                        Judgement::CannotTell(Unsure::Crosses)
+                    }
+                    Err(_) => within(figure, bound, is_most),
                 }
-                Err(_) => within(figure, bound, is_most),
-            },
+            }
         };
         let (limit, figure) = (limit.clone(), figure.cloned());
         judged.push(Judged {
@@ -442,5 +443,198 @@ fn within(figure: &Figure, bound: f64, is_most: bool) -> Judgement {
         () if better > bound => Judgement::Failed,
         () if worse <= bound => Judgement::Passed,
         () => Judgement::CannotTell(Unsure::Crosses),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(metric: &str, unit: &str, direction: Direction, processes: &[f64]) -> Figure {
+        Figure::of_values(metric, unit, direction, processes.to_vec()).expect("values")
+    }
+
+    /// Returns a run with a case for each list of medians.
+    fn run(cases: &[&[f64]]) -> RunFigures {
+        let case = |(index, levels): (usize, &&[f64])| CaseFigures {
+            id: index.to_string(),
+            key: CaseKey::new(&index.to_string(), "b", "d:0"),
+            trust: Trust::Sound,
+            is_disturbed: false,
+            processes: levels.len(),
+            main: Some(figure(LATENCY, "ns", Direction::Lower, levels)),
+            metrics: Vec::new(),
+            gaps: BTreeMap::new(),
+        };
+        RunFigures {
+            run: "run".into(),
+            experiment: "it".into(),
+            started_at: String::new(),
+            git_commit: None,
+            conditions: BTreeMap::new(),
+            cases: cases.iter().enumerate().map(case).collect(),
+            unmeasured: BTreeMap::new(),
+        }
+    }
+
+    fn options(metrics: &[&str]) -> GateOptions {
+        let metrics = metrics.iter().map(|metric| (*metric).to_owned()).collect();
+        GateOptions { max_regression: 0.05, metrics }
+    }
+
+    const BEFORE: [f64; 5] = [100.0, 100.5, 99.5, 100.2, 99.8];
+
+    fn times(factor: f64) -> Vec<f64> {
+        BEFORE.iter().map(|value| value * factor).collect()
+    }
+
+    fn judged(before: &RunFigures, after: &RunFigures, metrics: &[&str]) -> Vec<Judgement> {
+        let gate = judge(after, Some(before), &[], &options(metrics)).expect("they are comparable");
+        gate.judged.into_iter().map(|one| one.judgement).collect()
+    }
+
+    #[test]
+    fn what_is_worse_than_the_limit_fails_and_what_is_within_passes() {
+        let before = run(&[&BEFORE]);
+        let against = |factor: f64| judged(&before, &run(&[&times(factor)]), &[]).remove(0);
+        assert_eq!(against(1.3), Judgement::Failed);
+        assert_eq!(against(1.0), Judgement::Passed);
+        // Half as long is within as well, and so is a change that is found and small.
+        assert_eq!(against(0.5), Judgement::Passed);
+        assert_eq!(against(1.03), Judgement::Passed);
+        let Judgement::CannotTell(Unsure::Change(Doubt::NotFound, Some(Needed::Processes(count)))) =
+            against(1.05)
+        else {
+            panic!("{:?}", against(1.05))
+        };
+        assert!(count > 5, "{count}");
+    }
+
+    #[test]
+    fn worse_goes_by_the_direction_of_the_metric() {
+        let with = |direction, values: &[f64]| {
+            let mut run = run(&[&BEFORE]);
+            run.cases[0].metrics = vec![figure("throughput.samples", "1/s", direction, values)];
+            run
+        };
+        for (direction, less, more) in [
+            (Direction::Higher, Judgement::Failed, Judgement::Passed),
+            (Direction::Lower, Judgement::Passed, Judgement::Failed),
+        ] {
+            let of = |factor| {
+                judged(
+                    &with(direction, &BEFORE),
+                    &with(direction, &times(factor)),
+                    &["throughput.samples"],
+                )
+            };
+            assert_eq!((of(0.7), of(1.3)), (vec![less], vec![more]), "{direction:?}");
+        }
+        // A throughput may fall to 1 / 1.05.
+        let of = |factor| {
+            let direction = Direction::Higher;
+            let narrow = |factor: f64| BEFORE.map(|value| 100.0 * factor + (value - 100.0) / 1e3);
+            judged(
+                &with(direction, &narrow(1.0)),
+                &with(direction, &narrow(factor)),
+                &["throughput.samples"],
+            )
+        };
+        assert_eq!((of(0.954), of(0.951)), (vec![Judgement::Passed], vec![Judgement::Failed]));
+    }
+
+    #[test]
+    fn what_no_process_changes_is_judged_exactly() {
+        let with = |size: f64| {
+            let mut run = run(&[&BEFORE]);
+            run.cases[0].metrics =
+                vec![figure("memory.weights", "B", Direction::Lower, &[size; 5])];
+            run
+        };
+        let of = |before, after| judged(&with(before), &with(after), &["memory.weights"]).remove(0);
+        assert_eq!(of(1000.0, 1050.0), Judgement::Passed);
+        assert_eq!(of(1000.0, 1051.0), Judgement::Failed);
+        assert_eq!(of(1000.0, 10.0), Judgement::Passed);
+        assert_eq!((of(0.0, 0.0), of(0.0, 1.0)), (Judgement::Passed, Judgement::Failed));
+    }
+
+    #[test]
+    fn one_process_cannot_tell_and_says_how_many_would() {
+        let found = judged(&run(&[&[100.0]]), &run(&[&[500.0]]), &[]);
+        let unsure = Unsure::Change(Doubt::OneProcess, Some(Needed::Processes(5)));
+        assert_eq!(found, [Judgement::CannotTell(unsure)]);
+    }
+
+    #[test]
+    fn a_case_that_failed_is_not_passed_over() {
+        let before = run(&[&BEFORE, &BEFORE]);
+        let mut after = run(&[&BEFORE]);
+        let gone = judge(&after, Some(&before), &[], &options(&[])).expect("one is in common");
+        assert_eq!((gone.outcome(), gone.removed, gone.added), (Outcome::Passed, 1, 0));
+        after.unmeasured.insert("1".into(), (before.cases[1].key.clone(), "it crashed".into()));
+        let failed = judge(&after, Some(&before), &[], &options(&[])).expect("one is in common");
+        assert_eq!((failed.outcome(), failed.removed), (Outcome::CannotTell, 0));
+        let unsure = Unsure::NotMeasured("it crashed".into());
+        assert_eq!(failed.judged[0].judgement, Judgement::CannotTell(unsure));
+        let new = judge(&before, Some(&run(&[&BEFORE])), &[], &options(&[])).expect("one is");
+        assert_eq!((new.outcome(), new.added), (Outcome::Passed, 1));
+    }
+
+    #[test]
+    fn metrics_that_are_missing_or_have_no_direction_have_an_answer_each() {
+        let mut before = run(&[&BEFORE, &BEFORE]);
+        let mut after = before.clone();
+        let error = |before: &RunFigures, after: &RunFigures, metric: &str| {
+            judge(after, Some(before), &[], &options(&[metric])).expect_err("it is refused")
+        };
+        assert!(matches!(error(&before, &after, "latency.p98"), Error::NoSuchMetric { .. }));
+        let neutral = figure("stability.changes", "1", Direction::Neutral, &BEFORE);
+        after.cases[0].metrics.push(neutral);
+        let refused = error(&before, &after, "stability.changes");
+        assert!(matches!(refused, Error::NoBetterDirection { .. }), "{refused}");
+        let high = figure("latency.p99", "ns", Direction::Lower, &BEFORE);
+        before.cases[0].metrics.push(high.clone());
+        after.cases[0].gaps.insert("latency.p99".into(), "too few".into());
+        after.cases[1].metrics.push(high);
+        let unsure = [Unsure::NoValue(Some("too few".into())), Unsure::NoBaseline(None)];
+        let expected = unsure.map(Judgement::CannotTell);
+        assert_eq!(judged(&before, &after, &["latency.p99"]), expected);
+        let other = RunFigures { cases: Vec::new(), ..before.clone() };
+        let refused = judge(&after, Some(&other), &[], &options(&[])).expect_err("none in common");
+        assert!(matches!(refused, Error::NothingInCommon { .. }), "{refused}");
+        let refused = judge(&after, None, &[], &options(&[])).expect_err("nothing to check by");
+        assert!(matches!(refused, Error::NothingToCheck { .. }), "{refused}");
+    }
+
+    #[test]
+    fn alerts_are_judged_by_the_interval_of_the_value() {
+        let limit = |bound, unit| Limit { metric: LATENCY.into(), bound, unit };
+        let of = |levels: &[f64], bound, unit| {
+            let mut judged = by_alerts(&run(&[levels]), &[limit(bound, unit)]);
+            assert_eq!(judged.len(), 1);
+            judged.remove(0).judgement
+        };
+        let crosses = || Judgement::CannotTell(Unsure::Crosses);
+        assert_eq!(of(&BEFORE, Bound::AtMost(105.0), Some("ns")), Judgement::Passed);
+        assert_eq!(of(&BEFORE, Bound::AtMost(95.0), Some("ns")), Judgement::Failed);
+        assert_eq!(of(&BEFORE, Bound::AtMost(100.1), None), crosses());
+        assert_eq!(of(&BEFORE, Bound::AtLeast(95.0), None), Judgement::Passed);
+        assert_eq!(of(&BEFORE, Bound::AtLeast(105.0), None), Judgement::Failed);
+        // Without an interval the value stands for itself; with one of its queries, that counts.
+        assert_eq!(of(&[100.0], Bound::AtMost(100.0), None), Judgement::Passed);
+        assert_eq!(of(&[100.0], Bound::AtMost(99.0), None), Judgement::Failed);
+        let mut single = run(&[&[100.0]]);
+        single.cases[0].main.as_mut().expect("a figure").interval = Some((98.0, 103.0));
+        let found = by_alerts(&single, &[limit(Bound::AtMost(101.0), None)]);
+        assert_eq!(found[0].judgement, crosses());
+        // Equal values of all processes, a limit of zero, and a limit in a unit that is not the metric's.
+        assert_eq!(of(&[5.0, 5.0], Bound::AtMost(5.0), None), Judgement::Passed);
+        assert_eq!(of(&BEFORE, Bound::AtMost(0.0), None), Judgement::Failed);
+        let unit = Judgement::CannotTell(Unsure::OtherUnit("ns".into()));
+        assert_eq!(of(&BEFORE, Bound::AtMost(0.0), Some("B")), unit);
+        let missing =
+            Limit { metric: "energy.total".into(), bound: Bound::AtMost(1.0), unit: None };
+        let found = by_alerts(&run(&[&BEFORE]), &[missing]);
+        assert_eq!(found[0].judgement, Judgement::CannotTell(Unsure::NoValue(None)));
     }
 }

@@ -60,8 +60,8 @@ mod shadow;
 pub mod units;
 
 pub use compare::{
-    Change, Compared, Comparison, Difference, Doubt, FALSE_DISCOVERIES, MetricChange, Needed, POWER,
-    RunName, compare,
+    Change, Compared, Comparison, Difference, Doubt, FALSE_DISCOVERIES, MetricChange, Needed,
+    POWER, RunName, compare,
 };
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};

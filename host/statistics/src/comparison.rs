@@ -72,12 +72,7 @@ impl Ratio {
     ///
     /// If `power` is not strictly between 0 and 1, `limit` is not above 1, or a count is zero.
     #[must_use]
-    pub fn processes_to_tell(
-        &self,
-        counts: [usize; 2],
-        limit: f64,
-        power: f64,
-    ) -> Option<usize> {
+    pub fn processes_to_tell(&self, counts: [usize; 2], limit: f64, power: f64) -> Option<usize> {
         const MOST: usize = 1000;
         assert!(limit > 1.0 && counts.iter().all(|count| *count > 0), "{limit} {counts:?}");
         // The variance of one process, the same in both runs.
@@ -111,8 +106,7 @@ impl Ratio {
         let count = ratios.len() as f64;
         let sum = |of: &dyn Fn(&Self) -> f64| ratios.iter().map(of).sum::<f64>();
         let variance = sum(&|ratio| ratio.error * ratio.error);
-        let degrees =
-            variance * variance / sum(&|ratio| ratio.error.powi(4) / ratio.degrees);
+        let degrees = variance * variance / sum(&|ratio| ratio.error.powi(4) / ratio.degrees);
         let (mean, error) = (sum(&|ratio| ratio.value.ln()) / count, variance.sqrt() / count);
         let half = student_quantile(0.5 + first.confidence / 2.0, degrees) * error;
         Some(Self {

@@ -32,8 +32,8 @@ pub use database::{
     Answer, Database, SyncReport, Synced, library_version as database_library_version, reference,
 };
 pub use error::StoreError;
-pub use facts::{Facts, device_facts, machine_facts};
 pub use export::{ExportFormat, export, exported_views};
+pub use facts::{Facts, device_facts, machine_facts};
 pub use report_folder::ReportFolder;
 pub use results_folder::{
     DATABASE_FILE, DamagedRun, ResultsFolder, RunEntry, RunState, list_table,
