@@ -704,6 +704,20 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// Every command of the page about CI, as a shell would split it.
+    #[test]
+    fn the_commands_of_the_guide_to_ci_exist() {
+        let page = include_str!("../../../docs/guide/ci.md").replace("${{ runner.temp }}", "/tmp");
+        let lines = page.lines().map(|line| line.trim().trim_start_matches("run: "));
+        let commands: Vec<&str> = lines.filter(|line| line.starts_with("host ")).collect();
+        assert!(commands.len() > 10, "{commands:?}");
+        for command in commands {
+            let ends = [" >>", " ||", " #"].iter().filter_map(|end| command.find(end)).min();
+            let words = command[..ends.unwrap_or(command.len())].split_whitespace();
+            Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
+    }
+
     #[test]
     fn an_option_gives_values_to_the_axis_of_its_name() {
         let words = "host bench m.onnx --batch 2 --precision fp16 --sequence 8 --mode training --scenario offline \

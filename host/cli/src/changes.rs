@@ -29,7 +29,7 @@ pub(crate) fn figure_shown(figure: &Option<Figure>) -> String {
 }
 
 /// Formats a ratio as a change with its interval: `+20.1 % (+4.9 to +37.4 %)`.
-pub(crate) fn ratio_shown(ratio: &Ratio) -> String {
+fn ratio_shown(ratio: &Ratio) -> String {
     let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
     let [value, low, high] = [ratio.value, ratio.low, ratio.high].map(percent);
     format!("{value} % ({low} to {high} %)")

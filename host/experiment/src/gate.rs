@@ -503,9 +503,9 @@ mod tests {
         assert_eq!(against(0.5), Judgement::Passed);
         assert_eq!(against(1.03), Judgement::Passed);
         let Judgement::CannotTell(Unsure::Change(Doubt::NotFound, Some(Needed::Processes(count)))) =
-            against(1.05)
+            against(1.048)
         else {
-            panic!("{:?}", against(1.05))
+            panic!("{:?}", against(1.048))
         };
         assert!(count > 5, "{count}");
     }

@@ -141,7 +141,7 @@ fn one_process_cannot_tell_and_alerts_can() {
     let broken = "[[alert]]\nmetric = \"latency.p50\"\nat-most = \"1ms\"\n";
     place.write("it.toml", &manifest(2000, 1, broken));
     let run = place.run(&["run", "it.toml"]).expect(0);
-    let says = "latency.p50 ≤ 1.00 ms: cannot be told in 1 of 1 case";
+    let says = "latency.p50 ≤ 1 ms: cannot be told in 1 of 1 case";
     assert!(joined(&run).contains(says), "it is simulated: {}", joined(&run));
     let simulated = place.run(&["check"]).expect(11);
     assert!(joined(&simulated).contains("the device is simulated"), "{}", joined(&simulated));
@@ -192,7 +192,7 @@ fn bad_input_has_one_clear_answer_each() {
     answer(
         &["--baseline", "main", "--metric", "latency.p98"],
         2,
-        &["no case has the metric", "latency.p99"],
+        &["no case has the metric", "did you mean `latency.p90`"],
     );
     answer(&["--baseline", "main", "--max-regression", "5"], 2, &["such as 5%"]);
     answer(

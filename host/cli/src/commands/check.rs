@@ -35,20 +35,22 @@ pub(crate) fn check(
     printer: &Printer,
 ) -> Result<Exit> {
     let results = ResultsFolder::new(settings.results(None));
-    let run = RunFigures::find(&arguments.run, &results)?;
     if let Some(name) = &arguments.save_baseline {
-        return save(&run, name, &results, printer);
+        return save(&RunFigures::find(&arguments.run, &results)?, name, &results, printer);
     }
     let outputs = outputs(&arguments.output)?;
+    let (baseline, run) = match &arguments.baseline {
+        Some(baseline) => {
+            let [baseline, run] = RunFigures::find_both([baseline, &arguments.run], &results)?;
+            (Some(baseline), run)
+        }
+        None => (None, RunFigures::find(&arguments.run, &results)?),
+    };
     let alerts = match results.find(&arguments.run) {
         Ok(path) => alerts_of(&RunFolder::open(&path)?)?,
         // A baseline and a commit are not folders; a baseline has no manifest.
         Err(StoreError::NoSuchRun { .. } | StoreError::NotARun { .. }) => Vec::new(),
         Err(error) => return Err(error.into()),
-    };
-    let baseline = match &arguments.baseline {
-        Some(name) => Some(RunFigures::find(name, &results)?),
-        None => None,
     };
     let options =
         GateOptions { max_regression: arguments.max_regression, metrics: arguments.metric.clone() };

@@ -12,10 +12,10 @@ use crate::arguments::CompareArguments;
 use crate::axes::Common;
 use crate::changes::{
     change_shown, conditions_document, document_of_change, doubt_shown, figure_shown, most,
-    percent, ratio_shown, remedy, show_conditions, value_shown, verdict_shown,
+    percent, remedy, show_conditions, value_shown, verdict_shown,
 };
 use crate::exit::Exit;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::printer::Printer;
 use crate::table::{self, Column};
 use crate::visible;
@@ -29,8 +29,8 @@ pub(crate) fn compare(
 ) -> Result<Exit> {
     let results = ResultsFolder::new(settings.results(None));
     let CompareArguments { first, second, margin } = arguments;
-    let figures = |name: &str| Ok::<_, Failure>(RunFigures::find(name, &results)?);
-    let comparison = compared(&figures(first)?, &figures(second)?, *margin);
+    let [before, after] = RunFigures::find_both([first, second], &results)?;
+    let comparison = compared(&before, &after, *margin);
     if !printer.machine(|| document(&comparison, *margin), || rows(&comparison.cases)) {
         show(&comparison, *margin, printer);
     }
@@ -100,7 +100,10 @@ fn show(comparison: &Comparison, margin: f64, printer: &Printer) {
         let cases = units::count(*count as u64, "case", "cases");
         printer.status(
             "Speed-up",
-            format_args!("{}, the geometric mean over {cases}", ratio_shown(ratio)),
+            format_args!(
+                "the second run is {:.3} times as fast ({:.3} to {:.3}), by the geometric mean over {cases}",
+                ratio.value, ratio.low, ratio.high
+            ),
         );
     }
     if let Some(needed) = cases.iter().filter_map(|case| case.main.needed(margin)).reduce(most) {
