@@ -495,6 +495,7 @@ mod tests {
             conditions: BTreeMap::new(),
             cases,
             unmeasured: BTreeMap::new(),
+            folder: None,
         }
     }
 

@@ -68,6 +68,9 @@ pub struct RunFigures {
     /// Reasons why cases were not measured, by their ids. A baseline does not keep them.
     #[serde(skip)]
     pub unmeasured: BTreeMap<String, (CaseKey, String)>,
+    /// The run's folder; `None` of a baseline.
+    #[serde(skip)]
+    pub folder: Option<PathBuf>,
 }
 
 /// The figures of a case.
@@ -359,6 +362,7 @@ impl RunFigures {
             conditions: lasting(facts),
             cases,
             unmeasured,
+            folder: Some(folder.path().to_owned()),
         })
     }
 
@@ -675,6 +679,7 @@ mod tests {
             conditions: [("processor.name".to_owned(), "AMD EPYC".to_owned())].into(),
             cases: vec![case("1", vec![single]), case("2", vec![several])],
             unmeasured: BTreeMap::new(),
+            folder: None,
         }
     }
 

@@ -474,6 +474,7 @@ mod tests {
             conditions: BTreeMap::new(),
             cases: cases.iter().enumerate().map(case).collect(),
             unmeasured: BTreeMap::new(),
+            folder: None,
         }
     }
 

@@ -9,7 +9,7 @@ use host_experiment::{
 };
 use host_manifest::{Bound, Limit};
 use host_record::{Cell, Table};
-use host_store::{ResultsFolder, RunFolder, StoreError};
+use host_store::{ResultsFolder, RunFolder};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::{Value, json};
 
@@ -46,11 +46,10 @@ pub(crate) fn check(
         }
         None => (None, RunFigures::find(&arguments.run, &results)?),
     };
-    let alerts = match results.find(&arguments.run) {
-        Ok(path) => alerts_of(&RunFolder::open(&path)?)?,
-        // A baseline and a commit are not folders; a baseline has no manifest.
-        Err(StoreError::NoSuchRun { .. } | StoreError::NotARun { .. }) => Vec::new(),
-        Err(error) => return Err(error.into()),
+    // A baseline has no manifest.
+    let alerts = match &run.folder {
+        Some(folder) => alerts_of(&RunFolder::open(folder)?)?,
+        None => Vec::new(),
     };
     let options =
         GateOptions { max_regression: arguments.max_regression, metrics: arguments.metric.clone() };
