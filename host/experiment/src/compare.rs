@@ -567,10 +567,14 @@ mod tests {
                 ];
                 CaseFigures { id: index.to_string(), metrics, ..case(levels) }
             };
-            let runs = |which: &dyn Fn(&(Vec<f64>, Vec<f64>)) -> Vec<f64>| {
-                run(cases.iter().enumerate().map(|(index, case)| named(index, &which(case))).collect())
+            let runs = |of_second: bool| {
+                let levels = |case: &(Vec<f64>, Vec<f64>)| {
+                    if of_second { case.1.clone() } else { case.0.clone() }
+                };
+                let cases = cases.iter().enumerate();
+                run(cases.map(|(index, case)| named(index, &levels(case))).collect())
             };
-            let (first, second) = (runs(&|case| case.0.clone()), runs(&|case| case.1.clone()));
+            let (first, second) = (runs(false), runs(true));
             let (there, back) = (compare(&first, &second, margin), compare(&second, &first, margin));
             let near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
             if let Some((speed_up, count)) = there.speed_up {

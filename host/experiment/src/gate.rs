@@ -458,7 +458,7 @@ mod tests {
     fn run(cases: &[&[f64]]) -> RunFigures {
         let case = |(index, levels): (usize, &&[f64])| CaseFigures {
             id: index.to_string(),
-            key: CaseKey::new(&index.to_string(), "b", "d:0"),
+            key: CaseKey::new(index.to_string(), "b", "d:0"),
             trust: Trust::Sound,
             is_disturbed: false,
             processes: levels.len(),
