@@ -6,6 +6,7 @@ the other and prints a table beside the targets. Nothing is asserted: machines a
 proofs: each prints a separate page and writes it to `docs/reference/`.
 */
 
+mod comparing;
 mod fidelity;
 mod machine;
 mod overhead;
@@ -80,6 +81,7 @@ const BENCHES: &[(&str, Bench)] = &[
     ("minimal", minimal),
     ("plan", plan),
     ("guest", guest),
+    ("compare", comparing::compare),
 ];
 
 type Proof = fn() -> Result<(), Failed>;

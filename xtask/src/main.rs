@@ -44,7 +44,7 @@ Tasks:
   fuzz [TARGET …] [--seconds N]
                       Search for input from strangers that breaks the tool, a minute for each target
   generate [--check]  Write the generated files, or check that they are up to date
-  bench [NAME]        Measure the tool itself: loop, start, minimal, plan, guest; or prove a claim and write a page
+  bench [NAME]        Measure the tool itself: loop, start, minimal, plan, guest, compare; or prove a claim and write a page
                       of docs/reference: overhead, statistics, repeatability, and
                       fidelity [--rounds N] [--seconds N] [--runtime NAME]
   field [--rounds N] [--seconds N] [--model ID]

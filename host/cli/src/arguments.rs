@@ -166,7 +166,11 @@ pub enum Command {
     Runtimes(RuntimesCommand),
     /// List the devices that every installed backend sees.
     Devices,
-    /// List, show, compare, query, export and index results.
+    /// Compare the cases that two runs share: which got faster or slower?
+    Compare(CompareArguments),
+    /// Decide whether a run may pass: by a baseline, and by the limits of its manifest.
+    Check(CheckArguments),
+    /// List, show, query, export and index results.
     #[command(subcommand)]
     Results(ResultsCommand),
     /// List what will disturb a measurement on this machine, and how to avoid it.
@@ -370,6 +374,103 @@ graph's tables tell, and ones for masks: change what does not fit.
 Operations of a pass are two for each product that convolutions and products of matrices sum, at the
 sizes of the [[model]] and 128 tokens. At least the weights, inputs and outputs move once.";
 
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+#[command(after_long_help = COMPARE_HELP)]
+pub struct CompareArguments {
+    /// The run to compare with: a run by its id, a part of it, its folder or `latest`; a baseline by its name or its
+    /// .json file; or a commit, by seven or more digits.
+    pub first: String,
+    /// The run that is compared with it.
+    #[arg(default_value = "latest")]
+    pub second: String,
+    /// Change that does not matter: what surely stays within it counts as the same.
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = per_cent)]
+    pub margin: f64,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_long_help = CHECK_HELP)]
+pub struct CheckArguments {
+    /// The run: its id, a part of it, its folder, or `latest`.
+    #[arg(default_value = "latest")]
+    pub run: String,
+    /// The baseline: its name or its .json file; a run by its id, a part of it or its folder; or a commit, by seven or
+    /// more digits.
+    #[arg(long, value_name = "REF")]
+    pub baseline: Option<String>,
+    /// Largest accepted change for the worse. The larger figure is divided by the smaller one, so a throughput may fall by
+    /// 4.8 % at 5%.
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = per_cent)]
+    pub max_regression: f64,
+    /// Metrics to judge by the baseline, by their full names, such as latency.p99. By default the main figure of each case:
+    /// latency.p50, or the rate that a search found.
+    #[arg(long, value_name = "METRIC", value_delimiter = ',')]
+    pub metric: Vec<String>,
+    /// Write the result to this file as well, by its ending: .xml for JUnit, .json, or .md for the summary of a job. Can be
+    /// given more than once.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Vec<PathBuf>,
+    /// Print an annotation for each figure that is beyond its limit or cannot be told, as GitHub Actions reads them, to
+    /// standard error.
+    #[arg(long)]
+    pub annotations: bool,
+    /// Keep the run as a baseline instead of judging it: in a file, if the name ends with .json, or under a name, such as
+    /// main@runner-1, in the results folder. A baseline that is there is replaced.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["baseline", "metric", "output", "annotations"])]
+    pub save_baseline: Option<String>,
+}
+
+/// Reads a percentage above 0 % and below 100 %, as a part.
+fn per_cent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|text| text.trim().parse::<f64>().ok());
+    let number = number.filter(|number| *number > 0.0 && *number < 100.0);
+    number
+        .map(|number| number / 100.0)
+        .ok_or_else(|| "write a percentage above 0 % and below 100 %, such as 5%".into())
+}
+
+const COMPARE_HELP: &str = "\
+Cases are matched by their id, so equally defined cases are compared; those that are left, by their
+coordinates, and then a warning says that their definition has changed. For each, the median latency
+of the second run is compared with that of the first, or the rate if it was searched, and then every
+metric that both runs have. Cases that changed most come first; before them, conditions that differ
+between the runs, such as the processor, a driver or a version. A clock that changed by less than a
+tenth counts as the same.
+
+A verdict needs several processes in both runs (`processes = 5` under [measure]), because processes
+differ by more than the queries of one. They are compared by Welch's test on logarithms. The change
+is the ratio of geometric means over processes, with its 95 % interval. The verdicts:
+
+  faster, slower     a change was found (better, worse, larger, smaller for other metrics)
+  same within 3 %    none was found, and the interval stays within 3 %, which is within --margin
+  cannot tell        neither; with the number of processes in each run that would tell a change of
+                     --margin from none in 80 % of such comparisons, or another reason
+
+Of many comparisons some find something by chance. So a change counts if its false-discovery rate is
+at most 5 %: so many of all findings are expected to be false. Main figures are corrected over all
+cases, and the other metrics over all cases and metrics. The column \"could be seen\" has the change
+that would have been found in 80 % of such comparisons, if it was the only one. For a single process
+the interval within it is shown, which says nothing about the next process.
+
+Counts and sizes that are the same in all processes of each run, and accuracies, which no process
+changes, are not tested: a change of them is exact. A metric that states no value for each process
+cannot be compared, and the comparison says so. In `--format json` each interval has its confidence:
+95 % if it is of the comparison, the metric's own if the metric states it.";
+
+const CHECK_HELP: &str = "\
+A figure fails if it is worse than the baseline by more than --max-regression, outside the noise; it
+passes if the 95 % interval of its change stays within; anything else cannot be told, and the answer
+says how many processes would tell. Exit codes: 10 if a figure failed, else 11 if one cannot be
+told, else 0. If nothing regressed by more than the limit, the code is 10 in at most 2.5 % of all
+checks, however many figures are judged. If something did, the code is 0 in at most 2.5 %.
+
+Each [[alert]] of the run's manifest is a limit on a metric, and is judged as well, by the interval
+of its value. Without --baseline only alerts are judged.
+
+docs/guide/ci.md has a workflow for CI, and all answers to bad input.";
+
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub struct InitArguments {
@@ -490,15 +591,6 @@ pub enum ResultsCommand {
         #[arg(long)]
         advice: bool,
     },
-    /// Compare the cases that two runs share: did they get slower?
-    #[command(after_long_help = COMPARE_HELP)]
-    Compare {
-        /// The baseline run: its id, a part of it, its folder, or `latest`.
-        first: String,
-        /// The run to compare with it.
-        #[arg(default_value = "latest")]
-        second: String,
-    },
     /// Query the database in SQL. Only reading is allowed.
     #[command(after_long_help = QUERY_HELP)]
     Query {
@@ -559,32 +651,6 @@ The table is followed by each kind of failure, gap and warning, once, with its n
 its worst case, and by the advice in a sentence each. --warnings and --advice print all of them.
 --format json and the reports always have everything.";
 
-const COMPARE_HELP: &str = "\
-Cases are matched by their id, so only equally defined cases are compared. For each, the median
-latency of the second run is compared with that of the first, or the rate if it was searched, and
-then every metric that both runs have. A verdict needs several processes in both runs (`processes =
-5` under [measure]), because processes differ by more than the queries of one. They are compared by
-Welch's test on logarithms. The change is the ratio of geometric means over processes, with its 95 %
-interval. If no difference is found, the column \"could be seen\" has the change that would have been
-found in 80 % of such comparisons, if it was the only one. Smaller ones may be there.
-
-Of many comparisons some find something by chance. So a change counts if its false-discovery rate is
-at most 5 %: so many of all findings are expected to be false. Main figures are corrected over all
-cases, and the other metrics over all cases and metrics. If a run has a single process or if a
-result is invalid, no verdict is possible, which does not mean that nothing changed. For a single
-process the interval within it is shown, which says nothing about the next process.
-
-Counts and sizes that are the same in all processes of each run, and accuracies, which no process
-changes, are not tested: a change of them is exact. A metric that states no value for each process
-cannot be compared, and the comparison says so. In `--format json` each interval has its confidence:
-95 % if it is of the comparison, the metric's own if the metric states it.
-
-The last column is the share of pairs of a first and a second value in which the second is larger.
-For several processes the values are their medians, and p is that of the Mann-Whitney test: the
-probability that chance alone separates two runs this far. Few values bound it from below: with
-three processes in each run the smallest possible p is 0.10, with five 0.01. Queries of single
-processes have no p, because they say nothing about the next process.";
-
 const QUERY_HELP: &str = "\
 The tables are benchmark_runs, benchmark_cases, benchmark_results, benchmark_warnings,
 benchmark_plugins, hardware_info, recommendations, raw_benchmark_data, operators, device_states and
@@ -636,6 +702,20 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    /// Every command of the page about CI, as a shell would split it.
+    #[test]
+    fn the_commands_of_the_guide_to_ci_exist() {
+        let page = include_str!("../../../docs/guide/ci.md").replace("${{ runner.temp }}", "/tmp");
+        let lines = page.lines().map(|line| line.trim().trim_start_matches("run: "));
+        let commands: Vec<&str> = lines.filter(|line| line.starts_with("host ")).collect();
+        assert!(commands.len() > 10, "{commands:?}");
+        for command in commands {
+            let ends = [" >>", " ||", " #"].iter().filter_map(|end| command.find(end)).min();
+            let words = command[..ends.unwrap_or(command.len())].split_whitespace();
+            Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{command}: {error}"));
+        }
     }
 
     #[test]

@@ -22,6 +22,10 @@ pub enum Exit {
     CasesFailed,
     /// Results are not available: no such run, damaged or lost files, a busy database, an invalid query.
     Results,
+    /// A figure is beyond its limit, outside the noise.
+    Regressed,
+    /// No figure is surely beyond its limit, and some are not surely within.
+    CannotTell,
     /// Interrupted by the user; what was done is kept.
     Interrupted,
 }
@@ -37,6 +41,8 @@ impl Exit {
         Self::NothingToRun,
         Self::CasesFailed,
         Self::Results,
+        Self::Regressed,
+        Self::CannotTell,
         Self::Interrupted,
     ];
 
@@ -52,6 +58,8 @@ impl Exit {
             Self::NothingToRun => 5,
             Self::CasesFailed => 6,
             Self::Results => 7,
+            Self::Regressed => 10,
+            Self::CannotTell => 11,
             // A shell reports this code for a process that SIGINT ended.
             Self::Interrupted => 130,
         }
@@ -82,7 +90,14 @@ impl Exit {
                  loaded or describes no devices"
             }
             Self::Results => {
-                "no such run, damaged or lost results, a busy database or an invalid query"
+                "no such run or baseline, damaged or lost results, no case in common, a busy database or\n\
+                 an invalid query"
+            }
+            Self::Regressed => {
+                "`host check`: at least one figure is worse than its limit allows, outside the noise"
+            }
+            Self::CannotTell => {
+                "`host check`: none is, and at least one is not surely within its limit either"
             }
             Self::Interrupted => "interrupted; what was done is kept",
         }

@@ -194,6 +194,16 @@ impl From<ExperimentError> for Failure {
             ExperimentError::Registry(error) => error.into(),
             ExperimentError::Runtime(error) => error.into(),
             ExperimentError::Store(error) => error.into(),
+            ExperimentError::NoSuchReference { .. }
+            | ExperimentError::NoBaseline { .. }
+            | ExperimentError::Baseline { .. }
+            | ExperimentError::NewerBaseline { .. }
+            | ExperimentError::NothingMeasured { .. }
+            | ExperimentError::NothingInCommon { .. } => failure(Exit::Results),
+            ExperimentError::BaselineName { .. }
+            | ExperimentError::NothingToCheck { .. }
+            | ExperimentError::NoSuchMetric { .. }
+            | ExperimentError::NoBetterDirection { .. } => failure(Exit::Usage),
             ExperimentError::InterruptedInstallation(error) => {
                 Self { exit: Exit::Interrupted, ..error.into() }
             }

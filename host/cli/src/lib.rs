@@ -9,6 +9,7 @@ measuring, no statistics and no SQL, and it never loads a native plugin: workers
 - `printer` is the one door for printing, and `visible` what it makes of others' text;
 - `failure` is what an error looks like at the edge: what failed, where, what to do;
 - `notices` turns what the application tells into lines and progress bars;
+- `changes` puts changes between runs into words;
 - `summary` shows what a run came to, on a screen, and `notes` what its table cannot say;
 - [`exit`] lists the exit codes;
 - `commands` has a module for each command.
@@ -16,6 +17,7 @@ measuring, no statistics and no SQL, and it never loads a native plugin: workers
 
 pub mod arguments;
 mod axes;
+mod changes;
 mod commands;
 pub mod exit;
 mod failure;
@@ -95,6 +97,8 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
         Command::Plugins(command) => commands::plugins::plugins(command, settings, printer),
         Command::Runtimes(command) => commands::runtimes::runtimes(command, settings, printer),
         Command::Devices => commands::devices::devices(settings, printer),
+        Command::Compare(arguments) => commands::compare::compare(arguments, settings, printer),
+        Command::Check(arguments) => commands::check::check(arguments, settings, printer),
         Command::Results(command) => commands::results::results(command, settings, printer),
         Command::Doctor => commands::doctor::doctor(settings, printer),
         Command::Completions { shell } => Ok(commands::generate::completions(*shell, printer)),

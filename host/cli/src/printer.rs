@@ -231,6 +231,11 @@ impl Printer {
         }
     }
 
+    /// Prints a line for the system that runs the command, which reads it from its first character on.
+    pub(crate) fn annotation(&self, text: impl Display) {
+        self.line(visible::line(&text.to_string()));
+    }
+
     /// Prints a failure with its causes and hints.
     pub(crate) fn failure(&self, failure: &Failure) {
         let theme = match (self.err_is_terminal, self.err.is_on()) {

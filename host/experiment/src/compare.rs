@@ -1,319 +1,199 @@
 /*!
 Comparison of two runs: which cases became slower or faster, and what else changed.
 
-Cases are matched by their id, a hash of the case's definition. Each has a main figure, its median latency, and all
-metrics that both runs have. Processes differ more than the queries within one, and a single process does not show how
-much. So a change is found only if both runs have several processes: by Welch's test on the logarithms of one value
-from each process (`host_statistics::ratio`). A comparison states the ratio with its interval, and how large a change
-would have been found in four of five comparisons. So "no difference found" says how little that may mean.
+Cases are matched by their id, a hash of the case's definition, and the rest by their coordinates: then the definition
+has changed, such as the model's file or an option, and the comparison says so. Each has a main figure, its median
+latency, and all metrics that both runs have. Processes differ more than the queries within one, and a single process
+does not show how much. So a change is found only if both runs have several processes: by Welch's test on the logarithms
+of one value from each process (`host_statistics::ratio`). A comparison states the ratio with its interval, and how large
+a change would have been found in four of five comparisons.
 
 Of many comparisons some find something by chance. So a change counts by its false-discovery rate: at most 5 % of all
 findings are expected to be false. Main figures are corrected over all cases, and other metrics over all cases and
-metrics. Exchanging the runs inverts the ratios and changes nothing else.
+metrics. If no change is found, the figure is the same within the bound that its interval keeps, provided that the bound
+is no larger than a margin that the caller chooses. Otherwise the change is unknown, which does not mean "no change", and
+the comparison says how many processes would tell. Exchanging the runs inverts the ratios and changes nothing else.
 
 A count or a size that is the same in all processes of each run is not tested: if the runs differ, the change is exact. So
 are changes of accuracy, which does not depend on the process.
 
-The change is unknown, which does not mean "no change", if no difference is found, if a run has a single process, or if
-a result is invalid. The interval within a single process is shown and labelled as such.
-
 If the rate was searched, each process was measured at the rate that it found, and latencies at different rates
 cannot be compared. Then the rate is the main figure; higher is better.
-
-The comparison also shows the part of values that are larger in the second run.
 */
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use host_record::{
-    CaseKey, CaseRecord, ColumnData, Direction, MetricValue, Outcome, Rate, Warning, column,
-};
-use host_statistics::{
-    Quantile, Ratio, Resampling, Undefined, false_discovery_rates, least_probability, mann_whitney,
-    median, processes_interval, ratio, sized_estimates,
-};
-use host_store::RunFolder;
+use host_record::{CaseKey, Direction};
+use host_statistics::{Ratio, Undefined, false_discovery_rates, processes_needed, ratio};
 
-use crate::error::Result;
-
-/// Confidence of the intervals.
-pub const CONFIDENCE: f64 = 0.95;
+use crate::figures::{CONFIDENCE, CaseFigures, Figure, RATE, RunFigures, Trust};
 
 /// Greatest expected part of false findings among all.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 
-/// Part of all comparisons in which a change of [`MetricChange::detectable`] would be found.
+/// Part of all comparisons in which a change of [`MetricChange::detectable`] would be found, or in which the number of
+/// [`MetricChange::needed`] processes tells.
 pub const POWER: f64 = 0.8;
 
-/// The main figure of a case: the median latency.
-pub const LATENCY: &str = "latency.p50";
-
-/// The main figure of a case whose rate was searched: the rate that was found.
-pub const RATE: &str = "rate";
+/// Change of a clock that is still the same clock: clocks are read at one moment, and never stand still.
+const SAME_CLOCK: f64 = 0.1;
 
 /// Two runs, compared.
 #[derive(Debug)]
 pub struct Comparison {
-    /// The id of the run that is compared with.
-    pub first: String,
-    /// The id of the run that is compared.
-    pub second: String,
-    /// The cases that both have measured, in the order of the second.
+    /// The run that is compared with.
+    pub first: RunName,
+    /// The run that is compared.
+    pub second: RunName,
+    /// Differences of the machine and of versions, which may explain the rest.
+    pub conditions: Vec<Difference>,
+    /// The cases that both have measured: those that changed most come first, and others in the order of the second run.
     pub cases: Vec<Compared>,
     /// Number of cases that only one of them has measured.
     pub alone: usize,
+    /// Geometric mean of the speed-ups of the cases whose main figures have a ratio, and their number.
+    pub speed_up: Option<(Ratio, usize)>,
 }
 
-/// Compares two runs, case by case.
-///
-/// # Errors
-///
-/// If one of them is damaged or cannot be read.
-pub fn compare(first: &RunFolder, second: &RunFolder) -> Result<Comparison> {
-    let (mut before, after) = (measured(first)?, measured(second)?);
-    let mut cases = Vec::new();
-    let mut alone = 0;
-    for (id, after) in after {
-        match before.remove(&id) {
-            Some(before) => cases.push((after.index, Compared::new(id, &before, &after))),
-            None => alone += 1,
+/// A run in a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunName {
+    /// Its id.
+    pub run: String,
+    /// Its commit, if it is known.
+    pub commit: Option<String>,
+}
+
+impl From<&RunFigures> for RunName {
+    fn from(figures: &RunFigures) -> Self {
+        Self { run: figures.run.clone(), commit: figures.git_commit.clone() }
+    }
+}
+
+/// A condition that differs between two runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Name of the fact, such as `processor.governor`.
+    pub name: String,
+    /// Its value in the first run; `None` if it was not reported.
+    pub first: Option<String>,
+    /// Its value in the second run.
+    pub second: Option<String>,
+}
+
+/// Compares two runs, case by case. Ratios that stay within `margin` of 1 count as the same; 0.05 is 5 %.
+#[must_use]
+pub fn compare(first: &RunFigures, second: &RunFigures, margin: f64) -> Comparison {
+    let (pairs, alone) = pairs(first, second);
+    let mut cases: Vec<_> =
+        pairs.into_iter().map(|(before, after)| Compared::new(before, after, |_| true)).collect();
+    settle(cases.iter_mut().map(|case| &mut case.main).collect(), margin);
+    settle(cases.iter_mut().flat_map(|case| &mut case.others).collect(), margin);
+    let speed_ups: Vec<Ratio> = cases
+        .iter()
+        .filter(|case| case.main.is_comparable())
+        .filter_map(|case| Some(case.main.worsening()?.mirrored()))
+        .collect();
+    cases.sort_by(|one, other| other.main.moved().total_cmp(&one.main.moved()));
+    Comparison {
+        first: first.into(),
+        second: second.into(),
+        conditions: differences(&first.conditions, &second.conditions),
+        cases,
+        alone,
+        speed_up: Ratio::mean(&speed_ups).map(|mean| (mean, speed_ups.len())),
+    }
+}
+
+/// Returns the cases that both runs have measured, in the order of the second, and the number of others. A case is the
+/// same if its id is, or else if no other has its coordinates.
+pub(crate) fn pairs<'run>(
+    first: &'run RunFigures,
+    second: &'run RunFigures,
+) -> (Vec<(&'run CaseFigures, &'run CaseFigures)>, usize) {
+    let mut of_id: BTreeMap<&str, &CaseFigures> =
+        first.cases.iter().map(|case| (case.id.as_str(), case)).collect();
+    let same = |case: &CaseFigures, of_id: &mut BTreeMap<&str, _>| of_id.remove(case.id.as_str());
+    let mut found: Vec<Option<&CaseFigures>> =
+        second.cases.iter().map(|case| same(case, &mut of_id)).collect();
+    let count = |cases: &mut dyn Iterator<Item = &'run CaseFigures>| {
+        let mut of_key: BTreeMap<&CaseKey, Vec<&CaseFigures>> = BTreeMap::new();
+        cases.for_each(|case| of_key.entry(&case.key).or_default().push(case));
+        of_key
+    };
+    let left = count(&mut of_id.into_values());
+    let unmatched = second.cases.iter().zip(&found).filter(|(_, before)| before.is_none());
+    let right = count(&mut unmatched.map(|(case, _)| case));
+    for (case, before) in second.cases.iter().zip(&mut found) {
+        if let (None, Some([one]), Some([_])) = (
+            &before,
+            left.get(&case.key).map(Vec::as_slice),
+            right.get(&case.key).map(Vec::as_slice),
+        ) {
+            *before = Some(one);
         }
     }
-    alone += before.len();
-    cases.sort_by_key(|(index, _)| *index);
-    let mut cases: Vec<Compared> = cases.into_iter().map(|(_, case)| case).collect();
-    settle(cases.iter_mut().map(|case| &mut case.main).collect());
-    settle(cases.iter_mut().flat_map(|case| &mut case.others).collect());
-    let [first, second] = [first, second].map(|run| run.run_id().to_owned());
-    Ok(Comparison { first, second, cases, alone })
+    let pairs: Vec<_> = second
+        .cases
+        .iter()
+        .zip(found)
+        .filter_map(|(after, before)| Some((before?, after)))
+        .collect();
+    let alone = first.cases.len() + second.cases.len() - 2 * pairs.len();
+    (pairs, alone)
+}
+
+/// Returns the conditions that differ. A clock that changed a little is the same clock.
+pub(crate) fn differences(
+    first: &BTreeMap<String, String>,
+    second: &BTreeMap<String, String>,
+) -> Vec<Difference> {
+    let is_clock = |name: &str| ["hertz", "mhz", "clock"].iter().any(|word| name.contains(word));
+    let is_near = |one: &str, other: &str| {
+        let number = |text: &str| text.parse::<f64>().ok().filter(|number| *number > 0.0);
+        let ratio = number(one).zip(number(other)).map(|(one, other)| (one / other).ln().abs());
+        ratio.is_some_and(|ratio| ratio <= SAME_CLOCK)
+    };
+    let mut names: Vec<&String> = first.keys().chain(second.keys()).collect();
+    names.sort();
+    names.dedup();
+    let difference = |name: &String| {
+        let (first, second) = (first.get(name), second.get(name));
+        let is_same = match (first, second) {
+            (Some(first), Some(second)) => {
+                first == second || (is_clock(name) && is_near(first, second))
+            }
+            _ => false,
+        };
+        let (first, second) = (first.cloned(), second.cloned());
+        (!is_same).then(|| Difference { name: name.clone(), first, second })
+    };
+    names.into_iter().filter_map(difference).collect()
 }
 
 /// Corrects comparisons for their number, and says what each found.
-fn settle(mut changes: Vec<&mut MetricChange>) {
-    let mut tested: Vec<&mut MetricChange> = changes
-        .iter_mut()
-        .filter(|one| one.ratio.is_some() && one.change == Change::CannotTell(Doubt::NotFound))
-        .map(|one| &mut **one)
-        .collect();
+pub(crate) fn settle(mut changes: Vec<&mut MetricChange>, margin: f64) {
+    let mut tested: Vec<&mut MetricChange> =
+        changes.iter_mut().filter(|one| one.is_comparable()).map(|one| &mut **one).collect();
     let probabilities: Vec<f64> =
         tested.iter().filter_map(|one| one.ratio.map(|ratio| ratio.probability)).collect();
     let comparisons = tested.len();
     for (one, rate) in tested.iter_mut().zip(false_discovery_rates(&probabilities)) {
+        let Some(ratio) = one.ratio else { continue };
         one.false_discovery_rate = Some(rate);
-        one.detectable = one.ratio.map(|ratio| ratio.detectable(POWER, comparisons));
-        let is_larger = one.ratio.is_some_and(|ratio| ratio.value > 1.0);
-        if rate <= FALSE_DISCOVERIES {
-            one.change = if is_larger { Change::Larger } else { Change::Smaller };
-        }
-    }
-}
-
-/// A case as one run has measured it.
-struct Measured {
-    key: CaseKey,
-    index: usize,
-    is_valid: bool,
-    is_simulated: bool,
-    warnings: Vec<Warning>,
-    /// Latencies of each process.
-    processes: Vec<Vec<u64>>,
-    /// The rate that each process found, in queries per second, if it was searched.
-    rates: Option<Vec<f64>>,
-    /// Values of metrics.
-    metrics: Vec<MetricValue>,
-}
-
-fn measured(folder: &RunFolder) -> Result<BTreeMap<String, Measured>> {
-    let mut metrics: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
-    for result in folder.results()? {
-        metrics.entry(result.case_id).or_default().extend(result.values);
-    }
-    let mut all = BTreeMap::new();
-    for (index, record) in folder.records()?.enumerate() {
-        let record = record?;
-        if !matches!(record.outcome, Outcome::Finished(_)) {
-            continue;
-        }
-        let mut columns = folder.columns(&record, &[column::LATENCY, column::PROCESS])?.columns;
-        let mut take = |name: &str| {
-            let place = columns.iter().position(|column| column.name == name)?;
-            match columns.swap_remove(place).data {
-                ColumnData::U64(values) => Some(values),
-                _ => None,
-            }
+        one.comparisons = comparisons;
+        one.change = match () {
+            () if rate <= FALSE_DISCOVERIES && ratio.value > 1.0 => Change::Larger,
+            () if rate <= FALSE_DISCOVERIES => Change::Smaller,
+            () if ratio.bound() <= 1.0 + margin => Change::Within(ratio.bound() - 1.0),
+            () => Change::CannotTell(Doubt::NotFound),
         };
-        // A case whose file is lost has none, and one of a single process no numbers of them.
-        let latencies = take(column::LATENCY).unwrap_or_default();
-        let numbers = take(column::PROCESS).unwrap_or_else(|| vec![0; latencies.len()]);
-        let mut rest = latencies.as_slice();
-        let processes = numbers
-            .chunk_by(|one, next| one == next)
-            .map(|process| {
-                let (own, others) = rest.split_at(process.len().min(rest.len()));
-                rest = others;
-                own.to_vec()
-            })
-            .collect();
-        let is_valid = is_valid(&record);
-        let is_simulated = match &record.outcome {
-            Outcome::Finished(report) => report.used.contains_key("simulated"),
-            _ => false,
-        };
-        let warnings = record.reports().flat_map(|report| report.warnings.clone()).collect();
-        let rates = record.searched_rates();
-        let rates = (!rates.is_empty()).then(|| rates.into_iter().map(Rate::get).collect());
-        let CaseRecord { case_id, key, .. } = record;
-        let metrics = metrics.remove(&case_id).unwrap_or_default();
-        let measured =
-            Measured { key, index, is_valid, is_simulated, warnings, processes, rates, metrics };
-        all.insert(case_id, measured);
-    }
-    Ok(all)
-}
-
-fn is_valid(record: &CaseRecord) -> bool {
-    let mut verdicts = record.reports().map(|report| &report.verdict);
-    verdicts.all(|verdict| verdict.as_ref().is_none_or(|verdict| verdict.is_valid()))
-}
-
-/// A figure of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
-    /// Its value: the mean over processes, if there are several.
-    pub value: f64,
-    /// Its uncertainty.
-    pub spread: Spread,
-    /// Confidence of the interval.
-    pub confidence: f64,
-    /// The value of each process.
-    pub processes: Vec<f64>,
-}
-
-/// Uncertainty of a figure.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Spread {
-    /// Interval over several processes, or the reason why there is none.
-    Processes(Result<(f64, f64), Undefined>),
-    /// Interval within a single process, if it has enough queries.
-    Within(Option<(f64, f64)>),
-    /// Interval over labelled examples, whose outputs no process changes.
-    Examples(Option<(f64, f64)>),
-}
-
-impl Figure {
-    /// Returns the median latency.
-    fn of_latencies(processes: &[Vec<u64>]) -> Option<Self> {
-        let slices: Vec<&[u64]> = processes.iter().map(Vec::as_slice).collect();
-        let medians = slices.iter().map(|one| median(one)).collect::<Option<Vec<_>>>()?;
-        let (value, spread) = match slices.as_slice() {
-            [] => return None,
-            [latencies] => match sized_estimates(latencies, &[Quantile::P50], CONFIDENCE).pop()? {
-                Ok(found) => {
-                    let interval = found.interval.map(|(low, high)| (low as f64, high as f64));
-                    (found.value as f64, Spread::Within(interval))
-                }
-                Err(_) => (median(latencies)?, Spread::Within(None)),
-            },
-            several => {
-                let resampling = Resampling { resamples: 2000, confidence: CONFIDENCE, seed: 0 };
-                let statistic = |values: &[u64]| median(values).unwrap_or(0.0);
-                let found = processes_interval(several, statistic, &resampling);
-                let mean = medians.iter().sum::<f64>() / medians.len() as f64;
-                (mean, Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high))))
-            }
-        };
-        Some(Self { value, spread, confidence: CONFIDENCE, processes: medians })
-    }
-
-    /// Returns the mean of one value from each process.
-    fn of_values(values: &[f64]) -> Option<Self> {
-        let spread = match values {
-            [] => return None,
-            [_] => Spread::Within(None),
-            several => {
-                let slices: Vec<&[f64]> = several.chunks(1).collect();
-                let resampling = Resampling { resamples: 2000, confidence: CONFIDENCE, seed: 0 };
-                let found = processes_interval(&slices, |one| one[0], &resampling);
-                Spread::Processes(found.map(|(interval, _)| (interval.low, interval.high)))
-            }
-        };
-        let value = values.iter().sum::<f64>() / values.len() as f64;
-        Some(Self { value, spread, confidence: CONFIDENCE, processes: values.to_vec() })
-    }
-
-    /// Returns a metric's value. An interval that the metric states is at the metric's own confidence.
-    fn of_metric(metric: &MetricValue) -> Option<Self> {
-        let value = *metric.value.as_ref().ok()?;
-        match metric.process_values() {
-            // The value of an extreme is not the mean of those of the processes.
-            Some(values) => Some(Self { value, ..Self::of_values(&values)? }),
-            None => {
-                let stated = metric.attributes.get("confidence");
-                let confidence = stated.and_then(|level| level.parse().ok());
-                Some(Self {
-                    value,
-                    spread: match is_of_outputs(&metric.metric) {
-                        true => Spread::Examples(metric.interval),
-                        false => Spread::Within(metric.interval),
-                    },
-                    confidence: confidence.unwrap_or(CONFIDENCE),
-                    processes: vec![value],
-                })
-            }
-        }
-    }
-
-    /// Returns whether all processes have the same value.
-    fn is_constant(&self) -> bool {
-        self.processes.iter().all(|value| *value == self.processes[0])
-    }
-
-    /// Returns the interval at the figure's confidence, if there is one.
-    #[must_use]
-    pub fn interval(&self) -> Option<(f64, f64)> {
-        match &self.spread {
-            Spread::Processes(interval) => interval.ok(),
-            Spread::Within(interval) | Spread::Examples(interval) => *interval,
-        }
-    }
-
-    /// Returns the unit that the interval is over.
-    #[must_use]
-    pub fn unit(&self) -> Unit {
-        match &self.spread {
-            Spread::Processes(_) => Unit::Processes,
-            Spread::Within(_) => Unit::Queries,
-            Spread::Examples(_) => Unit::Examples,
-        }
-    }
-}
-
-/// Unit of an interval or a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// The medians, or the rates, of processes.
-    Processes,
-    /// The queries of a single process.
-    Queries,
-    /// The labelled examples of an accuracy.
-    Examples,
-}
-
-impl Unit {
-    /// Returns its name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Processes => "processes",
-            Self::Queries => "queries",
-            Self::Examples => "examples",
-        }
     }
 }
 
 /// Change of a figure between two runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Change {
     /// The second run has the larger figure.
     Larger,
@@ -321,6 +201,8 @@ pub enum Change {
     Smaller,
     /// Both runs have the same value, which no process changes.
     Same,
+    /// No change was found, and one by more than this part would have been.
+    Within(f64),
     /// Unknown, which does not mean unchanged.
     CannotTell(Doubt),
 }
@@ -347,7 +229,7 @@ pub enum Doubt {
 /// One figure of a case in both runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricChange {
-    /// The metric, or [`LATENCY`] or [`RATE`].
+    /// The metric, or [`LATENCY`](crate::LATENCY) or [`RATE`].
     pub metric: String,
     /// Unit by its symbol.
     pub unit: String,
@@ -361,8 +243,8 @@ pub struct MetricChange {
     pub ratio: Option<Ratio>,
     /// Smallest expected part of false findings at which this one would be among the findings.
     pub false_discovery_rate: Option<f64>,
-    /// The smallest ratio above 1 that would have been found in 80 % of such comparisons, as the only change among them.
-    pub detectable: Option<f64>,
+    /// Number of figures that were tested together.
+    pub comparisons: usize,
     /// Whether both runs have a single value in all their processes, of something that is counted: its change is exact,
     /// and there is nothing to test.
     pub is_exact: bool,
@@ -372,42 +254,34 @@ pub struct MetricChange {
 
 impl MetricChange {
     /// Compares two figures. What the comparison found is settled once all are known.
-    fn new(
-        metric: &str,
-        unit: &str,
-        direction: Direction,
-        [before, after]: [Option<Figure>; 2],
-    ) -> Self {
-        let exact = match (&before, &after) {
-            (Some(before), Some(after)) if is_counted(metric, unit, [before, after]) => {
-                Some(before.processes[0].total_cmp(&after.processes[0]))
+    fn new(before: Option<&Figure>, after: Option<&Figure>) -> Self {
+        let figure = after.or(before);
+        let (exact, ratio, doubt) = match (before, after) {
+            (Some(before), Some(after)) if before.is_exact() && after.is_exact() => {
+                (Some(before.value.total_cmp(&after.value)), None, Doubt::NotFound)
             }
-            _ => None,
-        };
-        let (ratio, doubt) = match (&before, &after) {
-            _ if exact.is_some() => (None, Doubt::NoProcessValues),
             (Some(before), Some(after))
                 if before.processes.len() < 2 || after.processes.len() < 2 =>
             {
-                (None, Doubt::OneProcess)
+                (None, None, Doubt::OneProcess)
             }
             (Some(before), Some(after)) => {
                 match ratio(&before.processes, &after.processes, CONFIDENCE) {
-                    Ok(ratio) => (Some(ratio), Doubt::NotFound),
-                    Err(reason) => (None, Doubt::Undefined(reason)),
+                    Ok(ratio) => (None, Some(ratio), Doubt::NotFound),
+                    Err(reason) => (None, None, Doubt::Undefined(reason)),
                 }
             }
-            _ => (None, Doubt::NoQueries),
+            _ => (None, None, Doubt::NoQueries),
         };
         Self {
-            metric: metric.to_owned(),
-            unit: unit.to_owned(),
-            direction,
-            before,
-            after,
+            metric: figure.map_or(crate::figures::LATENCY, |figure| &figure.metric).to_owned(),
+            unit: figure.map_or("ns", |figure| &figure.unit).to_owned(),
+            direction: figure.map_or(Direction::Lower, |figure| figure.direction),
+            before: before.cloned(),
+            after: after.cloned(),
             ratio,
             false_discovery_rate: None,
-            detectable: None,
+            comparisons: 0,
             is_exact: exact.is_some(),
             change: match exact {
                 Some(Ordering::Less) => Change::Larger,
@@ -415,6 +289,31 @@ impl MetricChange {
                 Some(Ordering::Equal) => Change::Same,
                 None => Change::CannotTell(doubt),
             },
+        }
+    }
+
+    /// Returns whether there is a ratio, and nothing that forbids a verdict.
+    pub(crate) fn is_comparable(&self) -> bool {
+        let is_told = !matches!(self.change, Change::CannotTell(doubt) if doubt != Doubt::NotFound);
+        self.ratio.is_some() && is_told
+    }
+
+    /// Returns how far it surely moved: zero if no change was found.
+    fn moved(&self) -> f64 {
+        match (self.change, self.ratio) {
+            (Change::Larger | Change::Smaller, Some(ratio)) => ratio.value.ln().abs(),
+            _ => 0.0,
+        }
+    }
+
+    /// Returns the ratio by which it is worse: that of a latency, and the inverse of that of a rate. `None` without a
+    /// ratio, or if neither way is better.
+    #[must_use]
+    pub fn worsening(&self) -> Option<Ratio> {
+        match self.direction {
+            Direction::Lower => self.ratio,
+            Direction::Higher => self.ratio.map(|ratio| ratio.mirrored()),
+            Direction::Neutral => None,
         }
     }
 
@@ -428,15 +327,39 @@ impl MetricChange {
         (before > 0.0).then(|| after / before - 1.0)
     }
 
+    /// Returns the smallest ratio above 1 that would have been found in 80 % of such comparisons, as the only change among
+    /// them.
+    #[must_use]
+    pub fn detectable(&self) -> Option<f64> {
+        let _tested = self.false_discovery_rate?;
+        self.ratio.map(|ratio| ratio.detectable(POWER, self.comparisons))
+    }
+
+    /// Returns the number of processes in each run that would tell a change by `margin` from none, if it is the number of
+    /// processes that is too small: [`Needed::More`] of more than a thousand.
+    #[must_use]
+    pub fn needed(&self, margin: f64) -> Option<Needed> {
+        let Change::CannotTell(doubt) = self.change else { return None };
+        match (doubt, self.ratio, &self.before, &self.after) {
+            (Doubt::OneProcess, ..) => Some(Needed::Processes(processes_needed(CONFIDENCE))),
+            (Doubt::NotFound, Some(ratio), Some(before), Some(after)) => {
+                let counts = [before.processes.len(), after.processes.len()];
+                let found = ratio.processes_to_tell(counts, 1.0 + margin, POWER);
+                Some(found.map_or(Needed::More, Needed::Processes))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the verdict: `slower` or `faster` of a time or a rate, `worse` or `better` of another metric with a
-    /// better direction, and `larger` or `smaller` of others; `same` if it is exactly the same; `cannot-tell` if it is
-    /// unknown.
+    /// better direction, and `larger` or `smaller` of others; `same` if it is exactly the same or within the margin;
+    /// `cannot-tell` if it is unknown.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         let is_larger = match self.change {
             Change::Larger => true,
             Change::Smaller => false,
-            Change::Same => return "same",
+            Change::Same | Change::Within(_) => return "same",
             Change::CannotTell(_) => return "cannot-tell",
         };
         let plugin = self.metric.split('.').next();
@@ -452,123 +375,81 @@ impl MetricChange {
     }
 }
 
-/// Returns whether two figures are counts or sizes that no process changes: a difference between them is exact. Accuracies
-/// are of outputs, which are the same in all processes. Times and rates are rounded to the clock's steps, so that equal
-/// ones may still differ. A single process does not show whether another one has the same value.
-fn is_counted(metric: &str, unit: &str, figures: [&Figure; 2]) -> bool {
-    let is_constant = |figure: &Figure| figure.processes.len() > 1 && figure.is_constant();
-    is_of_outputs(metric) || (matches!(unit, "B" | "1") && figures.into_iter().all(is_constant))
-}
-
-/// Returns whether a metric is of outputs, which are the same in all processes.
-fn is_of_outputs(metric: &str) -> bool {
-    metric.starts_with("accuracy.")
-}
-
-/// Part of the values that are larger in the second run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Superiority {
-    /// Part of all pairs of a value from each run in which the second is larger. Ties count half.
-    pub part: f64,
-    /// Unit of the values.
-    pub of: Unit,
-    /// Probability of so large a difference by chance, by the test of Mann and Whitney, and the smallest
-    /// probability possible with so few processes. `None` for queries of a single process, which are not
-    /// independent.
-    pub probability: Option<(f64, f64)>,
-}
-
-impl Superiority {
-    fn between(before: &[Vec<u64>], after: &[Vec<u64>]) -> Option<Self> {
-        if before.len() > 1 && after.len() > 1 {
-            let medians = |processes: &[Vec<u64>]| -> Option<Vec<f64>> {
-                processes.iter().map(|latencies| median(latencies)).collect()
-            };
-            return Self::of_processes(&medians(before)?, &medians(after)?);
-        }
-        let found = mann_whitney(&before.concat(), &after.concat()).ok()?;
-        Some(Self { part: 1.0 - found.first_larger, of: Unit::Queries, probability: None })
-    }
-
-    /// Compares one value of each process; `None` if a run has a single process.
-    fn of_processes(before: &[f64], after: &[f64]) -> Option<Self> {
-        if before.len() < 2 || after.len() < 2 {
-            return None;
-        }
-        let found = mann_whitney(before, after).ok()?;
-        let least = least_probability(before.len(), after.len());
-        let probability = Some((found.probability, least));
-        Some(Self { part: 1.0 - found.first_larger, of: Unit::Processes, probability })
-    }
+/// Number of processes of each run that would tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needed {
+    /// So many.
+    Processes(usize),
+    /// More than a thousand.
+    More,
 }
 
 /// A case in both runs.
 #[derive(Debug)]
 pub struct Compared {
-    /// The case's id.
+    /// The id of the case in the second run.
     pub id: String,
     /// Its coordinates.
     pub key: CaseKey,
+    /// Whether it is defined in another way than in the first run: another model, other inputs, options or settings.
+    pub is_redefined: bool,
     /// Its median latency, or the rate that was found.
     pub main: MetricChange,
     /// Its metrics in both runs.
     pub others: Vec<MetricChange>,
-    /// Part of the values that are larger in the second run.
-    pub larger: Option<Superiority>,
     /// Whether a warning casts doubt on the main figure, in the first and in the second run.
     pub disturbed: [bool; 2],
 }
 
 impl Compared {
-    fn new(id: String, before: &Measured, after: &Measured) -> Self {
-        let rates = before.rates.as_deref().zip(after.rates.as_deref());
-        let (main, larger) = match rates {
-            Some((of_before, of_after)) => {
-                let figures = [of_before, of_after].map(Figure::of_values);
-                let main = MetricChange::new(RATE, "1/s", Direction::Higher, figures);
-                (main, Superiority::of_processes(of_before, of_after))
+    /// Compares a case, and those of its metrics that are wanted.
+    pub(crate) fn new(
+        before: &CaseFigures,
+        after: &CaseFigures,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Self {
+        let main = match (&before.main, &after.main) {
+            // Of one run the rate was searched, and of the other it was not.
+            (Some(one), Some(other)) if one.metric != other.metric => {
+                MetricChange::new(None, Some(other))
             }
-            None => {
-                let figures = [before, after].map(|run| Figure::of_latencies(&run.processes));
-                let main = MetricChange::new(LATENCY, "ns", Direction::Lower, figures);
-                (main, Superiority::between(&before.processes, &after.processes))
-            }
+            (before, after) => MetricChange::new(before.as_ref(), after.as_ref()),
         };
         let others = before.metrics.iter().filter_map(|of_before| {
-            let is_same =
-                |it: &&MetricValue| it.metric == of_before.metric && it.unit == of_before.unit;
-            let of_after = after.metrics.iter().find(is_same)?;
+            let name = &of_before.metric;
             // The main figure says it, or they are latencies at different rates.
-            let is_left_out = of_before.metric == LATENCY
-                || (rates.is_some() && of_before.metric.starts_with("latency."));
-            let figures = [Some(Figure::of_metric(of_before)?), Some(Figure::of_metric(of_after)?)];
-            let MetricValue { metric, unit, direction, .. } = of_after;
-            (!is_left_out).then(|| MetricChange::new(metric, unit, *direction, figures))
+            let is_left_out = *name == main.metric
+                || (main.metric == RATE && name.split('.').next() == Some("latency"));
+            let is_same = |it: &&Figure| it.metric == *name && it.unit == of_before.unit;
+            let is_compared = !is_left_out && is_wanted(name);
+            let of_after = is_compared.then(|| after.metrics.iter().find(is_same))??;
+            Some(MetricChange::new(Some(of_before), Some(of_after)))
         });
+        let others = others.collect();
         let mut compared = Self {
-            id,
+            id: after.id.clone(),
             key: after.key.clone(),
-            others: others.collect(),
-            disturbed: [before, after]
-                .map(|run| run.warnings.iter().any(|warning| warning.kind().touches(&main.metric))),
+            is_redefined: before.id != after.id,
             main,
-            larger,
+            others,
+            disturbed: [before.is_disturbed, after.is_disturbed],
         };
-        // Then it is the metric that has no value for each process.
-        if before.processes.len() > 1 && after.processes.len() > 1 {
-            let others = compared.others.iter_mut();
-            others
-                .filter(|one| one.change == Change::CannotTell(Doubt::OneProcess))
-                .for_each(|one| one.change = Change::CannotTell(Doubt::NoProcessValues));
-        }
+        let trusts = [before.trust, after.trust];
         let doubt = match () {
-            () if before.is_simulated || after.is_simulated => Some(Doubt::Simulated),
-            () if !before.is_valid || !after.is_valid => Some(Doubt::Invalid),
+            () if trusts.contains(&Trust::Simulated) => Some(Doubt::Simulated),
+            () if trusts.contains(&Trust::Invalid) => Some(Doubt::Invalid),
             () => None,
         };
-        if let Some(doubt) = doubt {
-            let all = compared.others.iter_mut().chain([&mut compared.main]);
-            all.for_each(|one| one.change = Change::CannotTell(doubt));
+        let is_of_several = before.processes > 1 && after.processes > 1;
+        for one in compared.others.iter_mut().chain([&mut compared.main]) {
+            match (doubt, one.change) {
+                (Some(doubt), _) => one.change = Change::CannotTell(doubt),
+                // Then it is the metric that has no value for each process.
+                (None, Change::CannotTell(Doubt::OneProcess)) if is_of_several => {
+                    one.change = Change::CannotTell(Doubt::NoProcessValues);
+                }
+                _ => {}
+            }
         }
         compared
     }
@@ -576,76 +457,76 @@ impl Compared {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::figures::LATENCY;
 
     fn key() -> CaseKey {
-        CaseKey {
-            model: "m".into(),
-            backend: "b".into(),
-            device: "d:0".into(),
-            precision: host_record::Precision::Fp32,
-            batch: 1,
-            sequence_length: None,
-            mode: host_record::Mode::Inference,
-            scenario: host_record::Scenario::SingleStream,
-            rate: None,
-            clients: None,
-        }
+        CaseKey::new("m", "b", "d:0")
     }
 
-    /// Returns a case with a process at each level.
-    fn run(levels: &[u64]) -> Measured {
-        let process = |level: &u64| (0..500).map(|index| level + index * 7 % 10).collect();
-        Measured {
+    fn figure(metric: &str, unit: &str, processes: &[f64]) -> Figure {
+        let is_better_high = metric == RATE || metric.starts_with("scaling");
+        let direction = if is_better_high { Direction::Higher } else { Direction::Lower };
+        Figure::of_values(metric, unit, direction, processes.to_vec()).expect("values")
+    }
+
+    /// Returns a case with these medians of processes.
+    fn case(levels: &[f64]) -> CaseFigures {
+        CaseFigures {
+            id: "id".into(),
             key: key(),
-            index: 0,
-            is_valid: true,
-            is_simulated: false,
-            warnings: Vec::new(),
-            processes: levels.iter().map(process).collect(),
-            rates: None,
+            trust: Trust::Sound,
+            is_disturbed: false,
+            processes: levels.len(),
+            main: (!levels.is_empty()).then(|| figure(LATENCY, "ns", levels)),
             metrics: Vec::new(),
+            gaps: BTreeMap::new(),
         }
     }
 
-    fn compared(before: &Measured, after: &Measured) -> Compared {
-        let mut compared = Compared::new("id".into(), before, after);
-        settle(vec![&mut compared.main]);
-        settle(compared.others.iter_mut().collect());
-        compared
+    fn run(cases: Vec<CaseFigures>) -> RunFigures {
+        RunFigures {
+            run: "run".into(),
+            experiment: "it".into(),
+            started_at: String::new(),
+            git_commit: None,
+            conditions: BTreeMap::new(),
+            cases,
+            unmeasured: BTreeMap::new(),
+            folder: None,
+        }
     }
 
-    fn change(before: &Measured, after: &Measured) -> Change {
-        compared(before, after).main.change
+    fn compared(before: &CaseFigures, after: &CaseFigures) -> Compared {
+        let mut found = compare(&run(vec![before.clone()]), &run(vec![after.clone()]), 0.05);
+        found.cases.remove(0)
+    }
+
+    fn change(before: &[f64], after: &[f64]) -> Change {
+        compared(&case(before), &case(after)).main.change
     }
 
     #[test]
-    fn processes_are_compared_and_not_their_queries() {
-        let before = run(&[1000, 1100, 1200, 1300, 1400]);
-        let alike = run(&[1050, 1150, 1250, 1350, 1450]);
-        let slower = run(&[2000, 2100, 2200, 2300, 2400]);
+    fn processes_are_compared_by_their_ratio() {
+        let before = [1000.0, 1100.0, 1200.0, 1300.0, 1400.0];
+        let alike = before.map(|one| one + 50.0);
+        let slower = before.map(|one| one + 1000.0);
         assert_eq!(change(&before, &alike), Change::CannotTell(Doubt::NotFound));
-        let found = compared(&before, &slower);
-        assert_eq!((found.main.change, found.main.verdict()), (Change::Larger, "slower"));
-        assert_eq!(compared(&slower, &before).main.verdict(), "faster");
-        let larger = found.larger.expect("a test");
-        // Of the C(10, 5) = 252 orders two are as far apart, and none is further.
-        assert_eq!((larger.of, larger.part), (Unit::Processes, 1.0));
-        let (probability, least) = larger.probability.expect("processes are tested");
-        assert!((probability - 2.0 / 252.0).abs() < 1e-12 && (least - probability).abs() < 1e-12);
-        // Queries of single processes are described and not tested.
-        let found = Superiority::between(&before.processes[..1], &slower.processes[..1]);
-        let described = Superiority { part: 1.0, of: Unit::Queries, probability: None };
-        assert_eq!(found, Some(described));
+        let found = compared(&case(&before), &case(&slower)).main;
+        assert_eq!((found.change, found.verdict()), (Change::Larger, "slower"));
+        assert_eq!(compared(&case(&slower), &case(&before)).main.verdict(), "faster");
     }
 
     /// Intervals of ± 10 % overlap, and the difference of 20 % is real.
     #[test]
     fn intervals_that_overlap_hide_nothing() {
-        let before = run(&[9_000, 9_500, 10_000, 10_500, 11_000]);
-        let after = run(&[10_800, 11_400, 12_000, 12_600, 13_200]);
+        let before = case(&[9_000.0, 9_500.0, 10_000.0, 10_500.0, 11_000.0]);
+        let after = case(&[10_800.0, 11_400.0, 12_000.0, 12_600.0, 13_200.0]);
         let found = compared(&before, &after);
-        let interval = |figure: &Option<Figure>| figure.as_ref().and_then(Figure::interval);
+        let interval =
+            |figure: &Option<Figure>| figure.as_ref().and_then(|it| it.interval().ok()?);
         let [(_, high), (low, _)] =
             [&found.main.before, &found.main.after].map(|figure| interval(figure).expect("one"));
         assert!(low < high, "{low} {high}");
@@ -653,162 +534,201 @@ mod tests {
         let ratio = found.main.ratio.expect("a ratio");
         assert!((ratio.value - 1.2).abs() < 0.001, "{ratio:?}");
         assert!(ratio.low > 1.05 && ratio.high < 1.36, "{ratio:?}");
-        let detectable = found.main.detectable.expect("it was tested");
+        let detectable = found.main.detectable().expect("it was tested");
         assert!((1.15..1.2).contains(&detectable), "{detectable}");
     }
 
-    #[test]
-    fn exchanging_the_runs_inverts_the_ratio_and_nothing_else() {
-        let (one, other) = (run(&[1000, 1080, 1150]), run(&[1300, 1350, 1500, 1510]));
-        let (there, back) = (compared(&one, &other).main, compared(&other, &one).main);
-        let (ratio, mirrored) = (there.ratio.expect("a ratio"), back.ratio.expect("a ratio"));
-        assert!((ratio.value * mirrored.value - 1.0).abs() < 1e-12);
-        assert!((ratio.low * mirrored.high - 1.0).abs() < 1e-12);
-        assert_eq!(ratio.probability, mirrored.probability);
-        assert_eq!(there.false_discovery_rate, back.false_discovery_rate);
-        assert_eq!(there.detectable, back.detectable);
-        assert_eq!((there.change, back.change), (Change::Larger, Change::Smaller));
+    /// The verdict, seen from the other run.
+    fn mirrored(verdict: &str) -> &str {
+        match verdict {
+            "slower" => "faster",
+            "faster" => "slower",
+            "worse" => "better",
+            "better" => "worse",
+            "larger" => "smaller",
+            "smaller" => "larger",
+            other => other,
+        }
     }
 
-    /// Two processes that differ, of one program: their intervals within do not overlap, and that
-    /// means nothing.
+    proptest! {
+        #[test]
+        fn exchanging_the_runs_mirrors_everything(
+            cases in prop::collection::vec(
+                (prop::collection::vec(0.8..1.3_f64, 1..7), prop::collection::vec(0.8..1.3_f64, 1..7)),
+                1..6,
+            ),
+            margin in 0.01..0.5_f64,
+        ) {
+            let named = |index: usize, levels: &[f64]| {
+                let metrics = vec![
+                    figure("scaling.efficiency", "1", levels),
+                    figure("memory.peak", "B", &[levels[0]; 2]),
+                ];
+                CaseFigures { id: index.to_string(), metrics, ..case(levels) }
+            };
+            let runs = |of_second: bool| {
+                let levels = |case: &(Vec<f64>, Vec<f64>)| {
+                    if of_second { case.1.clone() } else { case.0.clone() }
+                };
+                let cases = cases.iter().enumerate();
+                run(cases.map(|(index, case)| named(index, &levels(case))).collect())
+            };
+            let (first, second) = (runs(false), runs(true));
+            let (there, back) = (compare(&first, &second, margin), compare(&second, &first, margin));
+            let near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+            if let Some((speed_up, count)) = there.speed_up {
+                let (other, of) = back.speed_up.expect("the same ratios");
+                prop_assert!(near(speed_up.value * other.value, 1.0) && count == of);
+                prop_assert!(near(speed_up.low * other.high, 1.0));
+            }
+            prop_assert_eq!(there.cases.len(), cases.len());
+            for one in &there.cases {
+                let other = back.cases.iter().find(|other| other.id == one.id).expect("the case");
+                let pairs = std::iter::once((&one.main, &other.main))
+                    .chain(one.others.iter().zip(&other.others));
+                for (one, other) in pairs {
+                    prop_assert_eq!(one.verdict(), mirrored(other.verdict()));
+                    prop_assert_eq!(one.needed(margin), other.needed(margin));
+                    prop_assert_eq!(one.false_discovery_rate, other.false_discovery_rate);
+                    prop_assert_eq!(one.detectable(), other.detectable());
+                    prop_assert_eq!(one.ratio.is_some(), other.ratio.is_some());
+                    if let (Some(one), Some(other)) = (one.ratio, other.ratio) {
+                        prop_assert!(near(one.value * other.value, 1.0));
+                        prop_assert!(near(one.low * other.high, 1.0));
+                    }
+                    match (one.change, other.change) {
+                        (Change::Within(one), Change::Within(other)) => {
+                            prop_assert!((one - other).abs() < 1e-9 && one <= margin);
+                        }
+                        (one, other) => prop_assert_eq!(
+                            matches!(one, Change::CannotTell(_)),
+                            matches!(other, Change::CannotTell(_))
+                        ),
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_single_process_tells_nothing_of_the_next() {
-        let (one, other, several) = (run(&[1000]), run(&[2000]), run(&[2000, 2001, 2003]));
-        let figure = compared(&one, &other).main.before.expect("queries");
-        let (low, high) = figure.interval().expect("an interval within");
-        assert!(1000.0 <= low && high < 1010.0 && figure.unit() == Unit::Queries);
-        let doubt = Change::CannotTell(Doubt::OneProcess);
-        for (before, after) in [(&one, &other), (&one, &several), (&several, &one)] {
-            assert_eq!(change(before, after), doubt);
+        for (before, after) in [
+            (&[1000.0][..], &[2000.0][..]),
+            (&[1000.0], &[2000.0, 2001.0, 2003.0]),
+            (&[2000.0, 2001.0, 2003.0], &[1000.0]),
+        ] {
+            assert_eq!(change(before, after), Change::CannotTell(Doubt::OneProcess));
+            let found = compared(&case(before), &case(after)).main;
+            assert_eq!(found.needed(0.05), Some(Needed::Processes(5)));
         }
-        assert_eq!(change(&run(&[1000, 1001, 1003]), &several), Change::Larger);
+        assert_eq!(change(&[1000.0, 1001.0, 1003.0], &[2000.0, 2001.0, 2003.0]), Change::Larger);
+    }
+
+    #[test]
+    fn what_surely_stays_within_the_margin_is_the_same() {
+        let (before, after) = ([100.0, 100.2, 99.8, 100.1], [100.1, 99.9, 100.3, 100.0]);
+        let found = compared(&case(&before), &case(&after)).main;
+        let Change::Within(bound) = found.change else { panic!("{:?}", found.change) };
+        assert!((0.001..0.01).contains(&bound) && found.verdict() == "same", "{bound}");
+        let narrow = compare(&run(vec![case(&before)]), &run(vec![case(&after)]), 0.001);
+        let narrow = &narrow.cases[0].main;
+        assert_eq!(narrow.change, Change::CannotTell(Doubt::NotFound));
+        assert!(matches!(narrow.needed(0.001), Some(Needed::Processes(count)) if count > 4));
     }
 
     #[test]
     fn processes_that_say_too_little_are_told_apart() {
-        let level = |level: u64| vec![level; 20];
-        let of = |levels: &[u64]| Measured {
-            processes: levels.iter().map(|one| level(*one)).collect(),
-            ..run(&[])
-        };
-        let wide = change(&of(&[100, 101, 103]), &of(&[10, 10_000, 20_000]));
+        let wide = change(&[100.0, 101.0, 103.0], &[10.0, 10_000.0, 20_000.0]);
         assert_eq!(wide, Change::CannotTell(Doubt::NotFound));
-        let same = change(&of(&[5, 5, 5]), &of(&[6, 6, 6]));
+        let same = change(&[5.0, 5.0, 5.0], &[6.0, 6.0, 6.0]);
         assert_eq!(same, Change::CannotTell(Doubt::Undefined(Undefined::NoSpread)));
-        let zero = change(&of(&[0, 5, 5]), &of(&[6, 6, 7]));
+        let zero = change(&[0.0, 5.0, 5.0], &[6.0, 6.0, 7.0]);
         assert_eq!(zero, Change::CannotTell(Doubt::Undefined(Undefined::NotPositive)));
-        assert_eq!(change(&of(&[]), &of(&[5, 6])), Change::CannotTell(Doubt::NoQueries));
+        assert_eq!(change(&[], &[5.0, 6.0]), Change::CannotTell(Doubt::NoQueries));
     }
 
     #[test]
     fn nothing_is_said_of_what_is_simulated_or_invalid() {
-        let (fast, slow) = (|| run(&[1000, 1001]), run(&[2000, 2001]));
-        assert_eq!(change(&fast(), &slow), Change::Larger);
-        let invalid = Measured { is_valid: false, ..fast() };
-        assert_eq!(change(&invalid, &slow), Change::CannotTell(Doubt::Invalid));
-        let simulated = Measured { is_simulated: true, ..fast() };
+        let (fast, slow) = (case(&[1000.0, 1001.0]), case(&[2000.0, 2001.0]));
+        assert_eq!(compared(&fast, &slow).main.change, Change::Larger);
+        let invalid = CaseFigures { trust: Trust::Invalid, ..fast.clone() };
+        assert_eq!(compared(&invalid, &slow).main.change, Change::CannotTell(Doubt::Invalid));
+        let simulated = CaseFigures { trust: Trust::Simulated, ..fast };
         let found = compared(&simulated, &slow);
         assert_eq!(found.main.change, Change::CannotTell(Doubt::Simulated));
         assert_eq!(found.main.false_discovery_rate, None);
+        let found = compare(&run(vec![simulated]), &run(vec![slow]), 0.05);
+        assert_eq!(found.speed_up, None);
     }
 
     /// Queries are slower at a higher rate, which is not a loss if the rate was searched.
     #[test]
     fn where_the_rate_was_searched_the_rates_are_compared_and_more_is_better() {
-        let at = |latency: u64, rates: &[f64]| Measured {
-            rates: Some(rates.to_vec()),
-            ..run(&vec![latency; rates.len()])
+        let at = |latency: f64, rates: &[f64]| CaseFigures {
+            main: Some(figure(RATE, "1/s", rates)),
+            metrics: vec![figure("latency.p99", "ns", &[latency, latency + 1.0])],
+            ..case(rates)
         };
-        let low = || at(1000, &[498.0, 500.0, 502.0]);
-        let high = || at(3000, &[899.0, 900.0, 901.0]);
-        let found = compared(&low(), &high());
+        let (low, high) = (at(1000.0, &[498.0, 500.0, 502.0]), at(3000.0, &[899.0, 900.0, 901.0]));
+        let found = compared(&low, &high);
         assert_eq!((found.main.verdict(), &*found.main.metric), ("faster", RATE));
         assert!((found.main.part().expect("a change") - 0.8).abs() < 1e-4);
-        assert_eq!(
-            found.larger.map(|larger| (larger.part, larger.of)),
-            Some((1.0, Unit::Processes))
-        );
-        assert_eq!(compared(&high(), &low()).main.verdict(), "slower");
-        let near = at(3000, &[499.0, 501.0, 503.0]);
-        assert_eq!(change(&low(), &near), Change::CannotTell(Doubt::NotFound));
-        let single = compared(&at(1000, &[500.0]), &at(3000, &[900.0]));
-        assert_eq!(single.main.change, Change::CannotTell(Doubt::OneProcess));
-        assert_eq!((single.larger, single.main.part()), (None, Some(0.8)));
+        assert!(found.others.is_empty(), "they are latencies at different rates");
+        assert_eq!(compared(&high, &low).main.verdict(), "slower");
+        // Of one run the rate was not searched.
+        let found = compared(&case(&[1000.0, 1001.0]), &high);
+        assert_eq!(found.main.change, Change::CannotTell(Doubt::NoQueries));
     }
 
     #[test]
     fn every_metric_is_compared_and_of_many_few_findings_are_false() {
-        let metric = |name: &str, direction, values: &str| MetricValue {
-            metric: name.into(),
-            value: Ok(1.0),
-            interval: None,
-            unit: "B".into(),
-            direction,
-            attributes: [("process-values".to_owned(), values.to_owned())].into(),
-        };
-        let with = |metrics: Vec<MetricValue>| Measured { metrics, ..run(&[1000, 1010, 1020]) };
+        let with = |metrics| CaseFigures { metrics, ..case(&[1000.0, 1010.0, 1020.0]) };
         let before = with(vec![
-            metric(LATENCY, Direction::Lower, "1 2 3"),
-            metric("memory.peak", Direction::Lower, "100 101 102"),
-            metric("scaling.efficiency", Direction::Higher, "0.9 0.91 0.92"),
-            metric("gone.value", Direction::Lower, "1 2 3"),
+            figure(LATENCY, "ns", &[1.0, 2.0, 3.0]),
+            figure("memory.peak", "B", &[100.0, 101.0, 102.0]),
+            figure("scaling.efficiency", "1", &[0.9, 0.91, 0.92]),
+            figure("gone.value", "1", &[1.0, 2.0, 3.0]),
         ]);
         let after = with(vec![
-            metric(LATENCY, Direction::Lower, "9 9.1 9.2"),
-            metric("memory.peak", Direction::Lower, "200 201 202"),
-            metric("scaling.efficiency", Direction::Higher, "0.5 0.51 0.52"),
+            figure(LATENCY, "ns", &[9.0, 9.1, 9.2]),
+            figure("memory.peak", "B", &[200.0, 201.0, 202.0]),
+            figure("scaling.efficiency", "1", &[0.5, 0.51, 0.52]),
         ]);
         let found = compared(&before, &after);
         let verdicts: Vec<_> =
             found.others.iter().map(|one| (&*one.metric, one.verdict())).collect();
         assert_eq!(verdicts, [("memory.peak", "worse"), ("scaling.efficiency", "worse")]);
         // The same weak difference is a finding by itself, and not among a hundred without one.
-        let weak = || {
-            let figure = |values: &[f64]| Figure::of_values(values);
-            let figures = [figure(&[1.0, 1.1, 1.2]), figure(&[1.3, 1.4, 1.5])];
-            MetricChange::new("weak", "1", Direction::Lower, figures)
+        let of = |values: [&[f64]; 2]| {
+            let [before, after] = values.map(|values| figure("weak", "ns", values));
+            MetricChange::new(Some(&before), Some(&after))
         };
-        let none = || {
-            let figures = [[1.0, 1.1, 1.2], [1.0, 1.1, 1.21]];
-            let figures = figures.map(|values| Figure::of_values(&values));
-            MetricChange::new("none", "1", Direction::Lower, figures)
-        };
+        let weak = || of([&[1.0, 1.1, 1.2], &[1.3, 1.4, 1.5]]);
+        let none = || of([&[1.0, 1.1, 1.2], &[1.0, 1.1, 1.21]]);
         let mut alone = weak();
-        settle(vec![&mut alone]);
+        settle(vec![&mut alone], 0.05);
         assert_eq!(alone.change, Change::Larger);
         let mut all: Vec<_> = std::iter::once(weak()).chain((0..100).map(|_| none())).collect();
-        settle(all.iter_mut().collect());
+        settle(all.iter_mut().collect(), 0.05);
         assert_eq!(all[0].change, Change::CannotTell(Doubt::NotFound));
         assert!(all[0].false_discovery_rate > Some(FALSE_DISCOVERIES));
     }
 
     #[test]
     fn what_no_process_changes_is_compared_exactly() {
-        let metric = |name: &str, unit: &str, value: f64, processes: Option<&str>| MetricValue {
-            metric: name.into(),
-            value: Ok(value),
-            interval: None,
-            unit: unit.into(),
-            direction: Direction::Lower,
-            attributes: processes
-                .map(|values| ("process-values".to_owned(), values.to_owned()))
-                .into_iter()
-                .collect(),
-        };
-        let levels: &[u64] = &[1000, 1010, 1020];
-        let with = |levels: &[u64], metrics: Vec<MetricValue>| Measured { metrics, ..run(levels) };
-        let metrics = |shift: f64, values: &str| {
+        let with = |levels: &[f64], metrics| CaseFigures { metrics, ..case(levels) };
+        let levels: &[f64] = &[1000.0, 1010.0, 1020.0];
+        let metrics = |shift: f64| {
             vec![
-                metric("memory.baseline", "B", 4096.0 + shift, Some(values)),
-                metric("accuracy.top1", "1", 0.5 + shift / 4096.0, None),
-                metric("scaling.batch", "1", 1.0 + shift, None),
-                metric("startup.load", "ns", 7.0 + shift, Some(values)),
+                figure("memory.baseline", "B", &[4096.0 + shift; 3]),
+                figure("accuracy.top1", "1", &[0.5 + shift / 4096.0]),
+                figure("scaling.batch", "1", &[1.0 + shift]),
+                figure("startup.load", "ns", &[7.0 + shift; 3]),
             ]
         };
-        let before = with(levels, metrics(0.0, "4096 4096 4096"));
-        let after = with(levels, metrics(64.0, "4160 4160 4160"));
-        let found = |before: &Measured, after: &Measured| -> Vec<_> {
+        let (before, after) = (with(levels, metrics(0.0)), with(levels, metrics(64.0)));
+        let found = |before: &CaseFigures, after: &CaseFigures| -> Vec<_> {
             compared(before, after).others.iter().map(|one| (one.change, one.is_exact)).collect()
         };
         let unknown = |doubt| (Change::CannotTell(doubt), false);
@@ -821,15 +741,14 @@ mod tests {
         assert_eq!(found(&after, &before)[0], (Change::Smaller, true));
         assert_eq!(compared(&before, &before).others[1].verdict(), "same");
         // A change from zero has no ratio.
-        let none = with(levels, vec![metric("memory.baseline", "B", 0.0, Some("0 0 0"))]);
+        let none = with(levels, vec![figure("memory.baseline", "B", &[0.0; 3])]);
         let from_none = &compared(&none, &after).others[0];
         assert_eq!((from_none.change, from_none.part()), (Change::Larger, None));
         // One process does not show that others have the same value.
-        let single = with(&[1000], vec![metric("memory.baseline", "B", 4096.0, None)]);
-        let other = with(&[1000], vec![metric("memory.baseline", "B", 4160.0, None)]);
-        assert_eq!(found(&single, &other), [unknown(Doubt::OneProcess)]);
+        let single = |size| with(&[1000.0], vec![figure("memory.baseline", "B", &[size])]);
+        assert_eq!(found(&single(4096.0), &single(4160.0)), [unknown(Doubt::OneProcess)]);
         // Invalid results are not compared, even if they are exact.
-        let invalid = Measured { is_valid: false, ..with(levels, metrics(0.0, "4096 4096 4096")) };
+        let invalid = CaseFigures { trust: Trust::Invalid, ..before };
         assert!(
             found(&invalid, &after)
                 .iter()
@@ -838,32 +757,62 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_stated_at_the_confidence_that_it_has() {
-        let metric = MetricValue {
-            metric: "latency.mean".into(),
-            value: Ok(5.0),
-            interval: Some((4.0, 6.0)),
-            unit: "ns".into(),
-            direction: Direction::Lower,
-            attributes: [("confidence".to_owned(), "0.99".to_owned())].into(),
+    fn cases_are_matched_by_definition_and_then_by_coordinates() {
+        let of = |id: &str, model: &str, level: f64| CaseFigures {
+            id: id.into(),
+            key: CaseKey::new(model, "b", "d:0"),
+            ..case(&[level, level + 1.0, level + 2.0])
         };
-        let figure = Figure::of_metric(&metric).expect("a value");
-        assert_eq!((figure.interval(), figure.confidence), (Some((4.0, 6.0)), 0.99));
-        let attributes = [
-            ("confidence".to_owned(), "0.99".to_owned()),
-            ("process-values".to_owned(), "4 5 6".to_owned()),
-        ];
-        let several = MetricValue { attributes: attributes.into(), ..metric };
-        let figure = Figure::of_metric(&several).expect("a value");
-        // t(0.975; 2) = 4.3027, times 1 / √3.
-        let (low, _) = figure.interval().expect("an interval");
-        assert!((low - (5.0 - 2.4842)).abs() < 1e-3 && figure.confidence == CONFIDENCE, "{low}");
+        let first = run(vec![of("1", "a", 1e3), of("2", "b", 1e3), of("3", "c", 1e3)]);
+        let second = run(vec![
+            of("1", "a", 1e3),
+            of("4", "b", 2e3),
+            of("5", "c", 1e3),
+            // Two with the same coordinates, of which neither is the one.
+            of("6", "c", 1e3),
+            of("7", "d", 1e3),
+        ]);
+        let found = compare(&first, &second, 0.05);
+        let cases: Vec<_> = found.cases.iter().map(|case| (&*case.id, case.is_redefined)).collect();
+        // What moved comes first.
+        assert_eq!(cases, [("4", true), ("1", false)]);
+        assert_eq!(found.alone, 1 + 3);
+        let (speed_up, count) = found.speed_up.expect("two ratios");
+        assert!(count == 2 && (speed_up.value - 0.5_f64.sqrt()).abs() < 1e-3, "{speed_up:?}");
     }
 
     #[test]
-    fn a_few_queries_tell_nothing() {
-        let few = Figure::of_latencies(&[vec![5, 6, 7]]).expect("queries");
-        assert_eq!((few.value, few.spread), (6.0, Spread::Within(None)));
-        assert_eq!(Figure::of_latencies(&[]), None);
+    fn a_clock_that_changed_a_little_is_the_same() {
+        let of = |facts: &[(&str, &str)]| -> BTreeMap<String, String> {
+            facts.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
+        };
+        let first = of(&[
+            ("device.cuda.cuda:0.attributes.clock-mhz", "1980"),
+            ("processor.frequency-hertz", "3000000000"),
+            ("processor.governor", "performance"),
+            ("clock-source", "tsc"),
+            ("memory-bytes", "1000"),
+        ]);
+        let second = of(&[
+            ("device.cuda.cuda:0.attributes.clock-mhz", "1965"),
+            ("processor.frequency-hertz", "2000000000"),
+            ("processor.governor", "powersave"),
+            ("clock-source", "hpet"),
+            ("memory-bytes", "1001"),
+            ("processor.turbo", "true"),
+        ]);
+        let names = |found: Vec<Difference>| -> Vec<String> {
+            found.into_iter().map(|one| one.name).collect()
+        };
+        let expected = [
+            "clock-source",
+            "memory-bytes",
+            "processor.frequency-hertz",
+            "processor.governor",
+            "processor.turbo",
+        ];
+        assert_eq!(names(differences(&first, &second)), expected);
+        assert_eq!(names(differences(&second, &first)), expected);
+        assert!(differences(&first, &first).is_empty());
     }
 }

@@ -103,6 +103,80 @@ pub enum Error {
         /// The reasons and the advice; never empty.
         broken: Vec<(String, String)>,
     },
+    /// A name stands for no run, baseline or commit.
+    #[error("{source}")]
+    NoSuchReference {
+        /// The error of the search among runs.
+        source: StoreError,
+        /// The names of baselines that there are.
+        baselines: Vec<String>,
+    },
+    /// The file of a baseline does not exist.
+    #[error("there is no baseline {}", path.display())]
+    NoBaseline {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is not a baseline, or is damaged.
+    #[error("{} is not a baseline, or is damaged: {detail}", path.display())]
+    Baseline {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        detail: String,
+    },
+    /// A baseline was written by a newer host.
+    #[error("the baseline {} has version {found}, but this host reads versions up to {supported}", path.display())]
+    NewerBaseline {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that this host reads.
+        supported: u32,
+    },
+    /// A name cannot be that of a baseline.
+    #[error("`{name}` cannot be the name of a baseline")]
+    BaselineName {
+        /// The name.
+        name: String,
+    },
+    /// A run has no case that a baseline could keep.
+    #[error("the run {run} has measured nothing that a baseline could keep")]
+    NothingMeasured {
+        /// The run's id.
+        run: String,
+    },
+    /// There is nothing that a run could be checked by.
+    #[error(
+        "there is nothing to check {run} by: no baseline is named, and its manifest has no alert"
+    )]
+    NothingToCheck {
+        /// The run's id.
+        run: String,
+    },
+    /// Two runs share no case.
+    #[error("{first} and {second} have no case in common that both have measured")]
+    NothingInCommon {
+        /// The first run's id.
+        first: String,
+        /// The second run's id.
+        second: String,
+    },
+    /// No case has a metric.
+    #[error("no case has the metric `{metric}`")]
+    NoSuchMetric {
+        /// The metric.
+        metric: String,
+        /// The metrics that there are.
+        known: Vec<String>,
+    },
+    /// Of a metric neither way is better.
+    #[error("`{metric}` cannot regress: neither more nor less of it is better")]
+    NoBetterDirection {
+        /// The metric.
+        metric: String,
+    },
     /// A vendor's runtime cannot be found or installed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
@@ -317,6 +391,42 @@ impl Error {
             Self::NotACheck { .. } => {
                 text("host and plugin-testkit must be of one version: install the two together")
             }
+            Self::NoSuchReference { source, baselines } => {
+                let runs = source.hint().unwrap_or_default();
+                Some(Hint::Text(match baselines.as_slice() {
+                    [] => format!(
+                        "{runs}; a baseline is made with `--save-baseline`, and a commit is named by seven or more digits \
+                         and needs a run that was made without changes to it"
+                    ),
+                    some => format!("{runs}; baselines: {}", some.join(", ")),
+                }))
+            }
+            Self::NoBaseline { .. } => text("`host check RUN --save-baseline FILE` writes one"),
+            Self::Baseline { .. } => text(
+                "restore it from a copy, or write it again with `host check RUN --save-baseline FILE`",
+            ),
+            Self::NewerBaseline { .. } => {
+                text("update this host, or write the baseline again with this one")
+            }
+            Self::BaselineName { .. } => text(
+                "end the name of a file with .json; another name has letters, digits, `.`, `_`, `-`, `@` and `+`, such as \
+                 main@runner-1",
+            ),
+            Self::NothingMeasured { .. } => {
+                text("`host results show RUN --warnings` says why its cases failed or are gaps")
+            }
+            Self::NothingToCheck { .. } => text(
+                "name one with --baseline, or add an `[[alert]]` to the manifest and measure again",
+            ),
+            Self::NothingInCommon { .. } => text(
+                "cases are matched by their definition, or else by model, backend, device, precision, batch, sequence \
+                 length, mode and scenario: measure both with one manifest",
+            ),
+            Self::NoSuchMetric { metric, known } => {
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                Some(Hint::Text(host_manifest::suggestions(metric, &known, "there are")))
+            }
+            Self::NoBetterDirection { .. } => text("`host compare` shows how it changed"),
             Self::Manifest { .. }
             | Self::Onnx(_)
             | Self::NoRuntime { .. }

@@ -98,6 +98,8 @@ pub struct Wishes {
     pub reports: Vec<GuestWish>,
     /// Recommenders.
     pub recommenders: Vec<GuestWish>,
+    /// Limits on the metrics that a run is checked by.
+    pub alerts: Vec<LimitMention>,
 }
 
 impl From<&Mentions> for Wishes {
@@ -107,6 +109,7 @@ impl From<&Mentions> for Wishes {
             metrics: all(&mentions.metrics),
             reports: all(&mentions.reports),
             recommenders: all(&mentions.recommenders),
+            alerts: mentions.alerts.clone(),
         }
     }
 }
@@ -206,7 +209,7 @@ impl Guests {
             guests.push(Guest { identity: identity(&plugin), plugin, options, shadow });
         }
         let limits = wishes.recommenders.iter().flat_map(|wish| &wish.spans.limits);
-        for limit in limits {
+        for limit in limits.chain(&wishes.alerts) {
             problems.extend(check_limit(limit, &stated));
         }
         Ok((Self { sandbox, metrics, reports, recommenders }, problems))

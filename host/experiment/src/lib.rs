@@ -15,7 +15,8 @@ want to show, as a [`Notice`] or as [`Progress`].
 | run | [`run()`] |
 | resume | [`resume`] |
 | compute | [`recompute`] on a run, [`compute()`] with guests chosen by hand |
-| compare | [`compare()`] |
+| compare | [`compare()`] two [`RunFigures`], which a run or a baseline has |
+| check | [`judge`] a run by a baseline and by its alerts |
 | recommend | [`recommend`] |
 | report | [`report`], [`report_again`] of an old run |
 | look at a model | [`inspect()`], [`ask_engines`], [`manifest_for`] |
@@ -36,6 +37,8 @@ mod devices;
 mod doctor;
 mod draft;
 mod error;
+mod figures;
+mod gate;
 mod guests;
 mod inspect;
 mod local_paths;
@@ -57,8 +60,8 @@ mod shadow;
 pub mod units;
 
 pub use compare::{
-    CONFIDENCE, Change, Compared, Comparison, Doubt, FALSE_DISCOVERIES, Figure, LATENCY,
-    MetricChange, POWER, RATE, Spread, Superiority, Unit, compare,
+    Change, Compared, Comparison, Difference, Doubt, FALSE_DISCOVERIES, MetricChange, Needed,
+    POWER, RunName, compare,
 };
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};
@@ -67,6 +70,12 @@ pub use devices::{BackendDevices, devices};
 pub use doctor::{Check, CheckStatus, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
+pub use figures::{
+    BASELINE_VERSION, CONFIDENCE, CaseFigures, Figure, LATENCY, RATE, RunFigures, Trust, Unit,
+};
+pub use gate::{
+    Against, Gate, GateOptions, Judged, Judgement, Outcome, Unsure, alerts_of, by_alerts, judge,
+};
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
 pub use host_run::Interrupt;
 pub use inspect::{

@@ -28,6 +28,24 @@ pub fn quantity(value: f64, unit: &str) -> String {
     }
 }
 
+/// Returns a bound that is given in `ns` or in `B` in the unit of a metric; `None` if it does not fit.
+#[must_use]
+pub fn in_unit(bound: f64, unit: &str, of_metric: &str) -> Option<f64> {
+    let size = match (unit, of_metric) {
+        ("ns", "ns") | ("B", "B") => 1.0,
+        ("ns", "us" | "µs" | "μs") | ("B", "kB") => 1e3,
+        ("ns", "ms") | ("B", "MB") => 1e6,
+        ("ns", "s") | ("B", "GB") => 1e9,
+        ("B", "TB") => 1e12,
+        ("B", "KiB") => (1_u64 << 10) as f64,
+        ("B", "MiB") => (1_u64 << 20) as f64,
+        ("B", "GiB") => (1_u64 << 30) as f64,
+        ("B", "TiB") => (1_u64 << 40) as f64,
+        _ => return None,
+    };
+    Some(bound / size)
+}
+
 /// Formats a time in nanoseconds.
 #[must_use]
 pub fn duration(nanoseconds: f64) -> String {

@@ -47,6 +47,8 @@ table! {
         "report" report: Tables<PluginTable>, optional;
         /// A recommender to use. Repeat `[[recommend]]` for more. When absent, there is no advice.
         "recommend" recommend: Tables<RecommendTable>, optional;
+        /// A limit on a metric, for `host check`. Repeat `[[alert]]` for more.
+        "alert" alert: Tables<LimitTable>, optional;
     }
 }
 
@@ -444,6 +446,7 @@ pub(crate) fn home(key: &str) -> Option<&'static str> {
         ("[[model]]", ModelTable::KEYS),
         ("[[backend]]", BackendTable::KEYS),
         ("[[recommend]]", RecommendTable::KEYS),
+        ("[[alert]]", LimitTable::KEYS),
     ]
     .into_iter()
     .find(|(_, keys)| keys.contains(&key))

@@ -43,6 +43,8 @@ pub struct Experiment {
     pub reports: Vec<PluginUse>,
     /// Recommenders to ask.
     pub recommenders: Vec<Recommender>,
+    /// Limits on metrics that a run is checked by.
+    pub alerts: Vec<Limit>,
 }
 
 /// A model.

@@ -42,6 +42,8 @@ pub struct Mentions {
     pub reports: Vec<PluginMention>,
     /// Recommenders.
     pub recommenders: Vec<PluginMention>,
+    /// Limits that a run is checked by.
+    pub alerts: Vec<LimitMention>,
     /// The matrix's `exclude`, if there is one.
     pub exclude: Option<Range<usize>>,
     /// The matrix, if there is one.
@@ -136,6 +138,7 @@ impl Mentions {
                 .zip(recommenders)
                 .filter_map(|(table, resolved)| recommender(table, resolved.as_ref()))
                 .collect(),
+            alerts: tables(&manifest.alert).filter_map(limit).collect(),
             exclude: exclude.map(At::span),
             matrix: matrix.map(At::span),
             pin: measure.and_then(|table| table.get_ref().pin.as_ref()).map(At::span),

@@ -109,6 +109,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS);
     let recommenders: Vec<_> =
         tables(&manifest.recommend).map(|table| recommender(table, &metrics, reader)).collect();
+    let alerts = manifest.alert.iter().flat_map(|list| &list.get_ref().values);
+    let alerts: Vec<_> = alerts.map(|table| limit(table, &metrics, reader)).collect();
     let check = manifest.check.as_ref().and_then(|table| check(table.get_ref(), reader));
     let reference = manifest
         .check
@@ -140,6 +142,7 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
             metrics: resolved_metrics?,
             reports: reports?,
             recommenders: recommenders.into_iter().collect::<Option<_>>()?,
+            alerts: alerts.into_iter().collect::<Option<_>>()?,
         })
     };
     (experiment(), mentions)

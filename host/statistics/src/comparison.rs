@@ -45,6 +45,113 @@ impl Ratio {
     pub fn mirrored(&self) -> Self {
         Self { value: 1.0 / self.value, low: 1.0 / self.high, high: 1.0 / self.low, ..*self }
     }
+
+    /// Returns the smallest ratio above 1 that its interval, and the interval of the mirrored ratio, stay below. At 95 %
+    /// confidence a ratio that is further from 1 is found to be so in at most 2.5 % of all runs: this is a test of
+    /// equivalence (D. J. Schuirmann, *Journal of Pharmacokinetics and Biopharmaceutics* 15(6), 1987).
+    #[must_use]
+    pub fn bound(&self) -> f64 {
+        self.high.max(1.0 / self.low)
+    }
+
+    /// Returns the one-sided *p* of its being above a limit: how often a ratio that is at the limit, or below it, would
+    /// seem to be so far above.
+    #[must_use]
+    pub fn probability_above(&self, limit: f64) -> f64 {
+        let deviate = (self.value / limit).ln() / self.error;
+        let tail = student_probability(deviate, self.degrees) / 2.0;
+        if deviate > 0.0 { tail } else { 1.0 - tail }
+    }
+
+    /// Returns the number of processes in each run from which two unchanged runs are told from a change by `limit` (a
+    /// ratio above 1) in a part `power` of all comparisons, if processes vary as they did in runs of `counts` processes.
+    /// If the runs have as many, the ratio itself is near the limit, and the number is that from which this ratio is told
+    /// from it. `None` if it is more than a thousand.
+    ///
+    /// # Panics
+    ///
+    /// If `power` is not strictly between 0 and 1, `limit` is not above 1, or a count is zero.
+    #[must_use]
+    pub fn processes_to_tell(&self, counts: [usize; 2], limit: f64, power: f64) -> Option<usize> {
+        const MOST: usize = 1000;
+        assert!(limit > 1.0 && counts.iter().all(|count| *count > 0), "{limit} {counts:?}");
+        // The variance of one process, the same in both runs.
+        let variance =
+            self.error * self.error / counts.iter().map(|count| 1.0 / *count as f64).sum::<f64>();
+        let tells = |count: usize, distance: f64| {
+            let degrees = 2.0 * count as f64 - 2.0;
+            let told = student_quantile(0.5 + self.confidence / 2.0, degrees);
+            let error = (2.0 * variance / count as f64).sqrt();
+            (told + student_quantile(power, degrees)) * error <= distance
+        };
+        let least = |distance: f64| {
+            let counts: Vec<usize> = (2..=MOST).collect();
+            counts.get(counts.partition_point(|count| !tells(*count, distance))).copied()
+        };
+        let have = counts[0].min(counts[1]);
+        match least(limit.ln()) {
+            Some(enough) if enough <= have => {
+                let nearest = self.value.ln().abs() - limit.ln();
+                least(nearest.abs()).map(|needed| needed.max(have + 1))
+            }
+            needed => needed,
+        }
+    }
+
+    /// Returns the geometric mean of several ratios, of independent samples, with its interval. It is about these ratios
+    /// and no others. `None` without any.
+    #[must_use]
+    pub fn mean(ratios: &[Self]) -> Option<Self> {
+        let first = ratios.first()?;
+        let count = ratios.len() as f64;
+        let sum = |of: &dyn Fn(&Self) -> f64| ratios.iter().map(of).sum::<f64>();
+        let variance = sum(&|ratio| ratio.error * ratio.error);
+        let degrees = variance * variance / sum(&|ratio| ratio.error.powi(4) / ratio.degrees);
+        let (mean, error) = (sum(&|ratio| ratio.value.ln()) / count, variance.sqrt() / count);
+        let half = student_quantile(0.5 + first.confidence / 2.0, degrees) * error;
+        Some(Self {
+            value: mean.exp(),
+            low: (mean - half).exp(),
+            high: (mean + half).exp(),
+            probability: student_probability(mean / error, degrees),
+            confidence: first.confidence,
+            error,
+            degrees,
+        })
+    }
+}
+
+/// Side of a limit that a ratio is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Above the limit, which is outside the noise.
+    Above,
+    /// Below the limit: its whole interval is.
+    Below,
+    /// Its interval crosses the limit.
+    Unknown,
+}
+
+/// Returns which side of a limit each of many ratios is on.
+///
+/// One is above the limit if its false-discovery rate, by [`false_discovery_rates`] on [`Ratio::probability_above`], is at
+/// most half of what its confidence leaves: 2.5 % at 95 %. If all ratios are at the limit or below, some seems to be above
+/// in at most 2.5 % of all runs, however many there are. A single one is above if its whole interval is.
+///
+/// One is below if its whole interval is. That needs no correction: to take all ratios for below although one is above, that
+/// one must seem to be below, which it does in at most 2.5 % of all runs (R. L. Berger, "Multiparameter Hypothesis Testing
+/// and Acceptance Sampling", *Technometrics* 24(4), 1982).
+#[must_use]
+pub fn sides(ratios: &[Ratio], limit: f64) -> Vec<Side> {
+    let probabilities: Vec<f64> =
+        ratios.iter().map(|ratio| ratio.probability_above(limit)).collect();
+    let rates = false_discovery_rates(&probabilities);
+    let side = |(ratio, rate): (&Ratio, f64)| match () {
+        () if rate <= (1.0 - ratio.confidence) / 2.0 => Side::Above,
+        () if ratio.high <= limit => Side::Below,
+        () => Side::Unknown,
+    };
+    ratios.iter().zip(rates).map(side).collect()
 }
 
 /// Compares two samples by the test of B. L. Welch ("The Generalization of 'Student's' Problem when Several
@@ -210,6 +317,7 @@ pub fn prediction_bound(values: &[f64], confidence: f64) -> Result<f64, Undefine
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::distribution::normal_quantile;
 
     fn close(found: f64, expected: f64) {
         assert!((found / expected - 1.0).abs() < 1e-9, "{found} instead of {expected}");
@@ -248,6 +356,122 @@ mod tests {
         assert!(matches!(refusal(&[1.0], &[2.0, 3.0]), Undefined::TooFew(_)));
         // One of them may be constant.
         assert_eq!(ratio(&[3.0, 3.0], &[1.0, 2.0], 0.95).map(|found| found.degrees), Ok(1.0));
+    }
+
+    /// Two limits, by which the same samples are told from a change.
+    #[test]
+    fn a_limit_is_held_against_the_interval_of_the_ratio() {
+        let found = ratio(&[1.0, 1.1, 1.2], &[2.0, 2.6, 2.1, 2.4], 0.95).expect("values");
+        close(found.probability_above(1.0), found.probability / 2.0);
+        close(found.probability_above(found.low), 0.025);
+        close(found.probability_above(found.high), 0.975);
+        close(found.mirrored().probability_above(1.0), 1.0 - found.probability / 2.0);
+        for (limit, side) in [
+            (found.low / 1.0001, Side::Above),
+            (found.low * 1.0001, Side::Unknown),
+            (found.high / 1.0001, Side::Unknown),
+            (found.high * 1.0001, Side::Below),
+        ] {
+            assert_eq!(sides(&[found], limit), [side], "{limit}");
+        }
+        close(found.bound(), found.high);
+        close(found.mirrored().bound(), found.high);
+    }
+
+    /// Of a hundred ratios none of which is above the limit, the luckiest is not taken for one.
+    #[test]
+    fn one_of_many_needs_more_to_be_above() {
+        let near = |middle: f64| {
+            let values = [0.99, 1.0, 1.01].map(|one| one * middle);
+            ratio(&[0.99, 1.0, 1.01], &values, 0.95).expect("values")
+        };
+        let weak = near(1.08);
+        assert_eq!(sides(&[weak], 1.05), [Side::Above]);
+        let mut many = vec![weak];
+        many.extend((0..100).map(|_| near(1.0)));
+        let found = sides(&many, 1.05);
+        assert_eq!(found[0], Side::Unknown);
+        assert!(found[1..].iter().all(|side| *side == Side::Below));
+    }
+
+    #[test]
+    fn the_processes_that_would_tell_follow_from_their_spread() {
+        let values = |spread: f64| [1.0 / spread, 1.0, spread];
+        let needed = |spread: f64, limit: f64| {
+            let found = ratio(&values(spread), &values(spread), 0.95).expect("values");
+            found.processes_to_tell([3, 3], limit, 0.8)
+        };
+        // The standard formula for logarithms that deviate by ln 1.05: 2 (z₁ + z₂)² s² / d², plus what *t* costs.
+        let known = 2.0 * (1.959_964_f64 + 0.841_621).powi(2);
+        assert!((known..known + 2.0).contains(&(needed(1.05, 1.05).expect("few") as f64)));
+        assert!(needed(1.05, 1.02) > needed(1.05, 1.05) && needed(1.02, 1.05) < needed(1.05, 1.05));
+        assert_eq!(needed(10.0, 1.01), None);
+        // Enough processes, of a ratio that is nearly at the limit.
+        let other = values(1.001).map(|one| one * 1.0498);
+        let found = ratio(&values(1.001), &other, 0.95).expect("values");
+        assert!(found.processes_to_tell([3, 3], 1.05, 0.8) > Some(3));
+    }
+
+    #[test]
+    fn a_mean_of_ratios_is_theirs_and_mirrors() {
+        let one = ratio(&[1.0, 1.1, 1.2], &[2.0, 2.6, 2.1, 2.4], 0.95).expect("values");
+        let mean = Ratio::mean(&[one]).expect("one");
+        close(mean.value, one.value);
+        close(mean.low, one.low);
+        close(mean.degrees, one.degrees);
+        let both = Ratio::mean(&[one, one.mirrored()]).expect("two");
+        close(both.value, 1.0);
+        close(both.error, one.error / 2.0_f64.sqrt());
+        close(both.low, 1.0 / both.high);
+        assert_eq!(Ratio::mean(&[]), None);
+    }
+
+    /// Two runs are checked 200 times against a limit of 5 %: 20 cases of some processes each, whose logarithms are
+    /// normal with this deviation, and of which some cases are slower in the second run by this factor. Counts of: a case
+    /// above the limit, all below it, and neither. The seed is fixed, so the counts are exact. They are in
+    /// `docs/design/statistics.md`.
+    #[test]
+    fn false_alarms_are_rare_and_planted_changes_are_found() {
+        let counts = |processes: usize, deviation: f64, slower: usize, factor: f64| {
+            let mut random = crate::Random::from_seed(15);
+            let mut counts = [0; 3];
+            for _ in 0..200 {
+                let mut run = |factor: f64| -> Vec<f64> {
+                    let mut normal = || normal_quantile(random.uniform().max(f64::MIN_POSITIVE));
+                    (0..processes).map(|_| factor * (deviation * normal()).exp()).collect()
+                };
+                let ratios: Vec<Ratio> = (0..20)
+                    .map(|case| {
+                        let (before, after) =
+                            (run(1.0), run(if case < slower { factor } else { 1.0 }));
+                        ratio(&before, &after, 0.95).expect("values")
+                    })
+                    .collect();
+                let sides = sides(&ratios, 1.05);
+                let place = match () {
+                    () if sides.contains(&Side::Above) => 0,
+                    () if sides.contains(&Side::Unknown) => 2,
+                    () => 1,
+                };
+                counts[place] += 1;
+            }
+            counts
+        };
+        for (processes, deviation, slower, factor, expected) in [
+            (5, 0.01, 0, 1.0, [0, 200, 0]),
+            (5, 0.03, 0, 1.0, [0, 0, 200]),
+            (15, 0.03, 0, 1.0, [0, 165, 35]),
+            (25, 0.03, 0, 1.0, [0, 199, 1]),
+            (5, 0.10, 0, 1.0, [0, 0, 200]),
+            (5, 0.03, 20, 1.05, [2, 0, 198]),
+            (5, 0.01, 1, 1.3, [200, 0, 0]),
+            (5, 0.03, 1, 1.3, [200, 0, 0]),
+            (5, 0.10, 1, 1.3, [34, 0, 166]),
+            (10, 0.10, 1, 1.3, [172, 0, 28]),
+        ] {
+            let found = counts(processes, deviation, slower, factor);
+            assert_eq!(found, expected, "{processes} {deviation} {slower} {factor}");
+        }
     }
 
     /// The example of the paper, table 1 and § 4: 15 tests, of which 4 are findings at 5 %.

@@ -63,7 +63,8 @@ An interval of the mean says where the mean lies. Where the next process will li
 [`ratio`] compares one value from each process, on logarithms, by Welch's test. It states the ratio with its
 interval, and the smallest ratio that it could have told from 1. Whether two intervals overlap is not a test: with
 five processes and intervals of ±14 %, it sees a change of 20 % in a fifth of the comparisons, and Welch's test
-in more than half. [`false_discovery_rates`] corrects for many comparisons at once.
+in more than half. [`false_discovery_rates`] corrects for many comparisons at once. [`sides`] says which of many
+ratios are beyond a limit and which are surely within it, and [`Ratio::processes_to_tell`] how many processes it takes.
 
 [`mann_whitney`] tests whether one sample tends to be larger, and with which probability, without assumptions
 on its shape. It suits the queries of a process, of which a single stall would decide a *t* test. With two
@@ -110,8 +111,8 @@ pub use bootstrap::{
     percentile_interval, processes_interval, processes_needed, student_interval,
 };
 pub use comparison::{
-    Ratio, false_discovery_rates, mean_bound, prediction_bound, prediction_interval, ratio,
-    student_probability,
+    Ratio, Side, false_discovery_rates, mean_bound, prediction_bound, prediction_interval, ratio,
+    sides, student_probability,
 };
 pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_quantile};
 pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};

@@ -21,6 +21,7 @@ mod database;
 mod distribution;
 mod error;
 mod export;
+mod facts;
 mod platform;
 mod report_folder;
 mod results_folder;
@@ -32,6 +33,7 @@ pub use database::{
 };
 pub use error::StoreError;
 pub use export::{ExportFormat, export, exported_views};
+pub use facts::{Facts, device_facts, machine_facts};
 pub use report_folder::ReportFolder;
 pub use results_folder::{
     DATABASE_FILE, DamagedRun, ResultsFolder, RunEntry, RunState, list_table,

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use host_experiment::{GateOptions, RunFigures, compare, judge};
 use host_record::PortAxis;
 use host_record::Views;
 use host_registry::RuntimeLock;
-use host_store::{RunFolder, RunViews};
+use host_store::{ResultsFolder, RunFolder, RunViews};
 use onnx_file::OnnxFile;
 use tempfile::TempDir;
 
@@ -50,6 +51,24 @@ pub(crate) fn run_folder(data: &[u8]) {
     for name in views.names() {
         let _ = views.read(&name);
     }
+}
+
+/// Reads a baseline, compares it with itself, and judges it by itself.
+pub(crate) fn baseline(data: &[u8]) {
+    let folder = folder();
+    let path = file(&folder, "it.json", data);
+    let results = ResultsFolder::new(folder.path());
+    let name = path.to_str().expect("a temporary folder has a plain name");
+    let Ok(figures) = RunFigures::find(name, &results) else { return };
+    let comparison = compare(&figures, &figures, 0.05);
+    for case in &comparison.cases {
+        for change in case.others.iter().chain([&case.main]) {
+            let _ = (change.verdict(), change.part(), change.detectable(), change.needed(0.05));
+            let _ = change.after.as_ref().map(|figure| figure.interval());
+        }
+    }
+    let options = GateOptions { max_regression: 0.05, metrics: Vec::new() };
+    let _ = judge(&figures, Some(&figures), &[], &options).map(|gate| gate.outcome());
 }
 
 /// Reads the samples of a case, in an otherwise intact run folder.

@@ -30,6 +30,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "protocol", run: texts::protocol },
     Target { name: "run-folder", run: files::run_folder },
     Target { name: "samples", run: files::samples },
+    Target { name: "baseline", run: files::baseline },
     Target { name: "wheel", run: files::wheel },
     Target { name: "npy", run: files::npy },
     Target { name: "onnx", run: files::onnx },

@@ -98,6 +98,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "fuzz",
         &[
+            "host-experiment",
             "host-manifest",
             "host-onnx",
             "host-record",

@@ -10,6 +10,7 @@ mod early;
 mod exit_codes;
 mod faults;
 mod features;
+mod gate;
 mod guests;
 mod manifests;
 mod models;

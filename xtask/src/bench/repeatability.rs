@@ -34,7 +34,7 @@ pub(super) fn prove() -> Result<(), Failed> {
     let machine = machine.sentence(before, load());
     let [first, second] = runs;
     let (first, second) = (first?, second?);
-    let arguments = ["results", "compare", &first, &second].map(Path::new);
+    let arguments = ["compare", &first, &second].map(Path::new);
     let answer = json(&host, &results, &arguments)?;
     std::fs::remove_dir_all(&results).at(&results)?;
     write("repeatability", &document(&compared(&answer)?, &machine))
@@ -171,7 +171,7 @@ fn document(all: &[Compared], machine: &str) -> String {
     format!(
         "# Whether two runs agree\n\n\
          `cargo xtask bench repeatability` runs the quickstart twice, one after the other, with the \
-         release build, compares the runs with `host results compare`, and writes this page. Each case is measured in \
+         release build, compares the runs with `host compare`, and writes this page. Each case is measured in \
          five processes, in rounds. Two runs agree on a metric if the 95 % interval of the ratio of their geometric \
          means over processes lies within {limit:.0} %; they differ if it lies outside. If it contains both, nothing is \
          shown: on this machine, five processes say too little. Whether the intervals of two runs overlap is not looked \

@@ -1,17 +1,19 @@
-//! `host results compare`: what became of each case from one run to another.
-
-use std::collections::BTreeSet;
+//! `host compare`: what became of each case from one run to another.
 
 use host_experiment::{
-    CONFIDENCE, Change, Compared, Comparison, Doubt, FALSE_DISCOVERIES, Figure, LATENCY,
-    MetricChange, POWER, RATE, Spread, Superiority,
+    CONFIDENCE, Change, Compared, Comparison, FALSE_DISCOVERIES, Figure, LATENCY, MetricChange,
+    POWER, RATE, RunFigures, Settings, compare as compared,
 };
 use host_record::{Cell, Table};
-use host_statistics::Undefined;
-use host_store::RunFolder;
+use host_store::ResultsFolder;
 use serde_json::{Value, json};
 
+use crate::arguments::CompareArguments;
 use crate::axes::Common;
+use crate::changes::{
+    change_shown, conditions_document, document_of_change, doubt_shown, figure_shown, most,
+    percent, remedy, show_conditions, value_shown, verdict_shown,
+};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
@@ -19,61 +21,126 @@ use crate::table::{self, Column};
 use crate::visible;
 use host_experiment::units;
 
-/// Compares two runs, and shows the change of each case that both have measured.
-pub(crate) fn compare(first: &RunFolder, second: &RunFolder, printer: &Printer) -> Result<Exit> {
-    let Comparison { first, second, cases, alone } = host_experiment::compare(first, second)?;
-    let document = || {
-        json!({
-            "first": first,
-            "second": second,
-            "confidence": CONFIDENCE,
-            "false-discovery-rate": FALSE_DISCOVERIES,
-            "power": POWER,
-            "cases": cases.iter().map(document_of).collect::<Vec<_>>(),
-            "in-one-run-only": alone,
-        })
-    };
-    if !printer.machine(document, || rows(&cases)) && !cases.is_empty() {
-        let common = Common::of(cases.iter().map(|case| &case.key));
-        let heading = common.heading().join(" · ");
-        let heading = printer.palette().heading(visible::line(&heading));
-        let (drawn, note) = table::fit(columns(&cases, &common), printer.table_width());
-        printer.show(format_args!("{heading}\n\n{}", printer.headed(&drawn)));
-        if let Some(note) = note {
-            printer.status("Left out", note);
-        }
-        show_others(&cases, &common, printer);
-        let remedies: BTreeSet<_> =
-            cases.iter().filter_map(|case| remedy(case.main.change)).collect();
-        remedies.into_iter().for_each(|remedy| printer.status("To tell", remedy));
-        let disturbed = |run: usize| cases.iter().filter(|case| case.disturbed[run]).count();
-        if let [first, second] = [disturbed(0), disturbed(1)]
-            && first + second > 0
-        {
-            printer.warning(
-                format_args!(
-                    "{first} of these cases have warnings about the figure in the first run and {second} in the \
-                     second, so a difference may be theirs"
-                ),
-                Some("`host results show RUN --warnings` has the evidence"),
-            );
-        }
+/// Compares two runs or baselines, and shows the change of each case that both have measured.
+pub(crate) fn compare(
+    arguments: &CompareArguments,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
+    let results = ResultsFolder::new(settings.results(None));
+    let CompareArguments { first, second, margin } = arguments;
+    let [before, after] = RunFigures::find_both([first, second], &results)?;
+    let comparison = compared(&before, &after, *margin);
+    if !printer.machine(|| document(&comparison, *margin), || rows(&comparison.cases)) {
+        show(&comparison, *margin, printer);
     }
-    if cases.is_empty() {
+    if comparison.cases.is_empty() {
         printer.warning(
             "the runs have no case in common that both have measured",
-            Some("a case has the same id in two runs if model, inputs, options and settings are the same"),
+            Some(
+                "cases are matched by their definition, or else by model, backend, device, precision, batch, sequence \
+                 length, mode and scenario",
+            ),
         );
     }
-    if alone > 0 {
-        let cases = units::count(alone as u64, "case", "cases");
+    if comparison.alone > 0 {
+        let cases = units::count(comparison.alone as u64, "case", "cases");
         printer.status("Left out", format_args!("{cases} that only one of the runs has measured"));
     }
     Ok(Exit::Success)
 }
 
+fn document(comparison: &Comparison, margin: f64) -> Value {
+    let Comparison { first, second, conditions, cases, alone, speed_up } = comparison;
+    let case = |case: &Compared| {
+        let mut document = document_of_change(&case.main, margin);
+        document["case"] = json!(case.id);
+        document["name"] = json!(case.key.to_string());
+        document["redefined"] = json!(case.is_redefined);
+        document["disturbed"] = json!({ "first": case.disturbed[0], "second": case.disturbed[1] });
+        document["metrics"] =
+            case.others.iter().map(|change| document_of_change(change, margin)).collect();
+        document
+    };
+    json!({
+        "first": first.run,
+        "first-commit": first.commit,
+        "second": second.run,
+        "second-commit": second.commit,
+        "confidence": CONFIDENCE,
+        "false-discovery-rate": FALSE_DISCOVERIES,
+        "power": POWER,
+        "margin": margin,
+        "conditions": conditions_document(conditions),
+        "speed-up": speed_up.map(|(ratio, cases)| json!({
+            "geometric-mean": ratio.value, "interval": [ratio.low, ratio.high], "cases": cases,
+        })),
+        "cases": cases.iter().map(case).collect::<Vec<_>>(),
+        "in-one-run-only": alone,
+    })
+}
+
+fn show(comparison: &Comparison, margin: f64, printer: &Printer) {
+    let cases = comparison.cases.as_slice();
+    show_conditions(&comparison.conditions, printer);
+    if cases.is_empty() {
+        return;
+    }
+    let common = Common::of(cases.iter().map(|case| &case.key));
+    let heading = common.heading().join(" · ");
+    let heading = printer.palette().heading(visible::line(&heading));
+    let (drawn, note) = table::fit(columns(cases, &common, margin), printer.table_width());
+    let gap = if comparison.conditions.is_empty() { "" } else { "\n" };
+    printer.show(format_args!("{gap}{heading}\n\n{}", printer.headed(&drawn)));
+    if let Some(note) = note {
+        printer.status("Left out", note);
+    }
+    show_others(cases, &common, margin, printer);
+    if let Some((ratio, count)) = &comparison.speed_up {
+        let cases = units::count(*count as u64, "case", "cases");
+        printer.status(
+            "Speed-up",
+            format_args!(
+                "the second run is {:.3} times as fast ({:.3} to {:.3}), by the geometric mean over {cases}",
+                ratio.value, ratio.low, ratio.high
+            ),
+        );
+    }
+    if let Some(needed) = cases.iter().filter_map(|case| case.main.needed(margin)).reduce(most) {
+        printer
+            .status("To tell", format_args!("a change of {}, {}", percent(margin), remedy(needed)));
+    }
+    warn(cases, printer);
+}
+
+/// Warns of what may be taken for a change.
+fn warn(cases: &[Compared], printer: &Printer) {
+    let redefined = cases.iter().filter(|case| case.is_redefined).count();
+    if redefined > 0 {
+        printer.warning(
+            format_args!(
+                "{redefined} of these cases are defined in another way in the second run: another model, other inputs, \
+                 options or settings"
+            ),
+            Some("they were matched by their coordinates; compare the manifests of the two runs"),
+        );
+    }
+    let disturbed = |run: usize| cases.iter().filter(|case| case.disturbed[run]).count();
+    if let [first, second] = [disturbed(0), disturbed(1)]
+        && first + second > 0
+    {
+        printer.warning(
+            format_args!(
+                "{first} of these cases have warnings about the figure in the first run and {second} in the \
+                 second, so a difference may be theirs"
+            ),
+            Some("`host results show RUN --warnings` has the evidence"),
+        );
+    }
+}
+
 /// Shows the metrics that changed besides the main figures.
-fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
+fn show_others(cases: &[Compared], common: &Common, margin: f64, printer: &Printer) {
     let others = || cases.iter().flat_map(|case| case.others.iter().map(move |one| (case, one)));
     let is_change = |one: &MetricChange| matches!(one.change, Change::Larger | Change::Smaller);
     let changed: Vec<_> = others().filter(|(_, one)| is_change(one)).collect();
@@ -90,14 +157,14 @@ fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
             Column::new("case", written(&|case, _| common.rest(&case.key))),
             Column::new("metric", written(&|_, one| visible::line(&one.metric).into_owned())),
             Column { right: true, ..Column::new("change", written(&|_, one| change_shown(one))) },
-            Column::new("verdict", written(&|_, one| one.verdict().to_owned())),
+            Column::new("verdict", written(&|_, one| verdict_shown(one, margin))),
             Column {
                 gives_way: 1,
-                ..Column::new("first", written(&|_, one| value_shown(one, &one.before)))
+                ..Column::new("first", written(&|_, one| figure_shown(&one.before)))
             },
             Column {
                 gives_way: 2,
-                ..Column::new("second", written(&|_, one| value_shown(one, &one.after)))
+                ..Column::new("second", written(&|_, one| figure_shown(&one.after)))
             },
         ];
         let heading = printer.palette().heading("Other metrics that changed");
@@ -117,133 +184,10 @@ fn show_others(cases: &[Compared], common: &Common, printer: &Printer) {
     );
 }
 
-/// Formats a value of a figure for people.
-fn shown(of: &MetricChange, value: f64) -> String {
-    match &*of.metric {
-        RATE => format!("{value:.1}/s"),
-        _ => units::metric(&of.metric, value, &of.unit),
-    }
-}
-
-fn value_shown(of: &MetricChange, figure: &Option<Figure>) -> String {
-    figure.as_ref().map_or_else(|| "—".to_owned(), |figure| shown(of, figure.value))
-}
-
-/// Formats a change with its interval: `+20.1 % (+4.9 to +37.4 %)`.
-fn change_shown(of: &MetricChange) -> String {
-    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
-    match (of.ratio, of.part()) {
-        (Some(ratio), _) => format!(
-            "{} % ({} to {} %)",
-            percent(ratio.value),
-            percent(ratio.low),
-            percent(ratio.high)
-        ),
-        (None, Some(part)) if of.is_exact => format!("{} % (exact)", percent(1.0 + part)),
-        (None, Some(part)) => format!("{} %", percent(1.0 + part)),
-        (None, None) => "—".to_owned(),
-    }
-}
-
 /// Formats the smallest change that could have been found.
 fn detectable_shown(of: &MetricChange) -> String {
-    of.detectable.map_or_else(|| "—".to_owned(), |ratio| format!("{:+.1} %", 100.0 * (ratio - 1.0)))
-}
-
-fn document_of_figure(of: &MetricChange, figure: &Figure) -> Value {
-    let [value, interval] = match &*of.metric {
-        LATENCY => ["median-ns", "interval-ns"],
-        RATE => ["rate-per-second", "interval-per-second"],
-        _ => ["value", "interval"],
-    };
-    json!({
-        value: figure.value,
-        interval: figure.interval(),
-        "interval-over": figure.unit().name(),
-        "interval-confidence": figure.confidence,
-        "processes": figure.processes.len(),
-    })
-}
-
-/// Returns what a comparison found, for machines.
-fn document_of_change(of: &MetricChange) -> Value {
-    let document =
-        |figure: &Option<Figure>| figure.as_ref().map(|figure| document_of_figure(of, figure));
-    json!({
-        "metric": of.metric,
-        "unit": of.unit,
-        "direction": of.direction.name(),
-        "first": document(&of.before),
-        "second": document(&of.after),
-        "change": of.part(),
-        "ratio": of.ratio.map(|ratio| ratio.value),
-        "ratio-interval": of.ratio.map(|ratio| (ratio.low, ratio.high)),
-        "detectable-ratio": of.detectable,
-        "probability": of.ratio.map(|ratio| ratio.probability),
-        "false-discovery-rate": of.false_discovery_rate,
-        "exact": of.is_exact,
-        "verdict": of.verdict(),
-        "reason": reason(of.change),
-        "remedy": remedy(of.change),
-    })
-}
-
-/// Returns the reason why the change of a case is unknown.
-fn reason(change: Change) -> Option<&'static str> {
-    let Change::CannotTell(doubt) = change else { return None };
-    Some(match doubt {
-        Doubt::OneProcess => "a run of one process",
-        Doubt::NoProcessValues => "the metric has no value for each process",
-        Doubt::NotFound => "no difference found",
-        Doubt::Undefined(Undefined::NoSpread) => "all processes of each run say the same",
-        Doubt::Undefined(_) => "a value is not above zero",
-        Doubt::NoQueries => "the queries of a run are lost",
-        Doubt::Invalid => "a result is invalid",
-        Doubt::Simulated => "the device is simulated",
-    })
-}
-
-/// Returns the remedy for an unknown change.
-fn remedy(change: Change) -> Option<&'static str> {
-    let Change::CannotTell(doubt) = change else { return None };
-    match doubt {
-        Doubt::OneProcess => Some(
-            "measure both runs with `processes = 5` under [measure]: processes differ by more than \
-             the queries of one do, and a single one does not show by how much",
-        ),
-        Doubt::NotFound => Some(
-            "if a smaller change matters than could be seen, measure both runs with more `processes` under \
-             [measure], on a quiet machine",
-        ),
-        _ => None,
-    }
-}
-
-fn document_of_larger(larger: &Superiority) -> Value {
-    json!({
-        "of": larger.of.name(),
-        "second-larger": larger.part,
-        "probability": larger.probability.map(|(probability, _)| probability),
-        "least-probability": larger.probability.map(|(_, least)| least),
-    })
-}
-
-fn larger_shown(larger: Superiority) -> String {
-    let percent = 100.0 * larger.part;
-    let tested = larger
-        .probability
-        .map(|(probability, least)| format!(" (p = {probability:.2}, at the least {least:.2})"));
-    format!("in {percent:.0} % of {}{}", larger.of.name(), tested.unwrap_or_default())
-}
-
-fn document_of(case: &Compared) -> Value {
-    let mut document = document_of_change(&case.main);
-    document["case"] = json!(case.id);
-    document["name"] = json!(case.key.to_string());
-    document["mann-whitney"] = json!(case.larger.as_ref().map(document_of_larger));
-    document["disturbed"] = json!({ "first": case.disturbed[0], "second": case.disturbed[1] });
-    document["metrics"] = case.others.iter().map(document_of_change).collect();
-    document
+    let shown = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
+    of.detectable().map_or_else(|| "—".to_owned(), shown)
 }
 
 fn rows(cases: &[Compared]) -> Table {
@@ -261,10 +205,6 @@ fn rows(cases: &[Compared]) -> Table {
         "change",
         "verdict",
         "reason",
-        "mann_whitney_of",
-        "mann_whitney_probability",
-        "mann_whitney_least_probability",
-        "second_larger",
         "first_rate",
         "first_rate_low",
         "first_rate_high",
@@ -277,45 +217,47 @@ fn rows(cases: &[Compared]) -> Table {
         "detectable_ratio",
         "probability",
         "false_discovery_rate",
+        "redefined",
     ];
     let real = |value: Option<f64>| value.map_or(Cell::Null, Cell::Real);
     let text = |value: Option<&str>| value.map_or(Cell::Null, |text| Cell::Text(text.to_owned()));
-    let figure = |case: &Compared, of: &Option<Figure>, metric: &str| {
-        let of = of.as_ref().filter(|_| case.main.metric == metric);
-        let interval = of.and_then(Figure::interval);
+    let figure = |of: &Option<Figure>, metric: &str| {
+        let of = of.as_ref().filter(|figure| figure.metric == metric);
+        let interval = of.and_then(|figure| figure.interval().ok().flatten());
         [
             real(of.map(|figure| figure.value)),
             real(interval.map(|(low, _)| low)),
             real(interval.map(|(_, high)| high)),
         ]
     };
-    let over = |of: &Option<Figure>| text(of.as_ref().map(|figure| figure.unit().name()));
+    let over =
+        |of: &Option<Figure>| text(of.as_ref().map(|figure| figure.unit_of_interval().name()));
     let row = |case: &Compared| {
         let main = &case.main;
         let mut row = vec![Cell::Text(case.id.clone()), Cell::Text(case.key.to_string())];
         for of in [&main.before, &main.after] {
-            row.extend(figure(case, of, LATENCY));
+            row.extend(figure(of, LATENCY));
             row.push(over(of));
         }
         row.extend([
             real(main.part()),
             text(Some(main.verdict())),
-            text(reason(main.change)),
-            text(case.larger.map(|larger| larger.of.name())),
-            real(case.larger.and_then(|larger| larger.probability).map(|(found, _)| found)),
-            real(case.larger.and_then(|larger| larger.probability).map(|(_, least)| least)),
-            real(case.larger.map(|larger| larger.part)),
+            text(match main.change {
+                Change::CannotTell(doubt) => Some(doubt_shown(doubt)),
+                _ => None,
+            }),
         ]);
         for of in [&main.before, &main.after] {
-            row.extend(figure(case, of, RATE));
+            row.extend(figure(of, RATE));
         }
         row.extend([
             real(main.ratio.map(|ratio| ratio.value)),
             real(main.ratio.map(|ratio| ratio.low)),
             real(main.ratio.map(|ratio| ratio.high)),
-            real(main.detectable),
+            real(main.detectable()),
             real(main.ratio.map(|ratio| ratio.probability)),
             real(main.false_discovery_rate),
+            Cell::Boolean(case.is_redefined),
         ]);
         row
     };
@@ -323,20 +265,18 @@ fn rows(cases: &[Compared]) -> Table {
 }
 
 /// Returns the table for people.
-fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
+fn columns(cases: &[Compared], common: &Common, margin: f64) -> Vec<Column> {
     let written = |write: &dyn Fn(&Compared) -> String| cases.iter().map(write).collect();
     let none = || "—".to_owned();
-    let interval = |case: &Compared, of: &Option<Figure>| {
-        let Some((figure, (low, high))) = of.as_ref().and_then(|it| Some((it, it.interval()?)))
+    let interval = |of: &Option<Figure>| {
+        let Some((figure, (low, high))) =
+            of.as_ref().and_then(|it| Some((it, it.interval().ok()??)))
         else {
             return none();
         };
-        let within = match figure.spread {
-            Spread::Processes(_) => "",
-            Spread::Within(_) => "within: ",
-            Spread::Examples(_) => "over examples: ",
-        };
-        format!("{within}{} to {}", shown(&case.main, low), shown(&case.main, high))
+        let within = if figure.processes.len() > 1 { "" } else { "within: " };
+        let shown = |value| value_shown(&figure.metric, value, &figure.unit);
+        format!("{within}{} to {}", shown(low), shown(high))
     };
     let right = |heading, gives_way, cells| Column {
         right: true,
@@ -351,16 +291,10 @@ fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
     };
     vec![
         Column::new("case", written(&|case| common.rest(&case.key))),
-        right(first, 2, written(&|case| value_shown(&case.main, &case.main.before))),
-        right(second, 3, written(&|case| value_shown(&case.main, &case.main.after))),
+        right(first, 2, written(&|case| figure_shown(&case.main.before))),
+        right(second, 3, written(&|case| figure_shown(&case.main.after))),
         right("change", 0, written(&|case| change_shown(&case.main))),
-        Column::new(
-            "verdict",
-            written(&|case| match reason(case.main.change) {
-                Some(reason) => format!("cannot tell: {reason}"),
-                None => case.main.verdict().to_owned(),
-            }),
-        ),
+        Column::new("verdict", written(&|case| verdict_shown(&case.main, margin))),
         right("could be seen", 1, written(&|case| detectable_shown(&case.main))),
         right(
             "false discovery",
@@ -370,57 +304,50 @@ fn columns(cases: &[Compared], common: &Common) -> Vec<Column> {
                 rate.map_or_else(none, |rate| format!("{:.1} %", 100.0 * rate))
             }),
         ),
-        right("first interval", 6, written(&|case| interval(case, &case.main.before))),
-        right("second interval", 5, written(&|case| interval(case, &case.main.after))),
-        right("second larger", 7, written(&|case| case.larger.map_or_else(none, larger_shown))),
+        right("first interval", 6, written(&|case| interval(&case.main.before))),
+        right("second interval", 5, written(&|case| interval(&case.main.after))),
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use host_experiment::Unit;
+    use host_experiment::{Doubt, Needed};
     use host_record::{CaseKey, Direction};
-    use host_statistics::ratio;
+    use host_statistics::{Undefined, ratio};
 
     use super::*;
 
     fn case(metric: &str, values: [f64; 2], change: Change) -> Compared {
+        let unit = if metric == RATE { "1/s" } else { "ns" };
+        let direction = if metric == RATE { Direction::Higher } else { Direction::Lower };
         let figure = |value| {
             Some(Figure {
+                metric: metric.into(),
+                unit: unit.into(),
+                direction,
                 value,
-                spread: Spread::Within(Some((value, value + 9.0))),
-                confidence: CONFIDENCE,
                 processes: vec![value],
+                interval: Some((value, value + 9.0)),
+                confidence: CONFIDENCE,
             })
         };
         Compared {
             id: "id".into(),
-            key: CaseKey {
-                model: "m".into(),
-                backend: "b".into(),
-                device: "d:0".into(),
-                precision: host_record::Precision::Fp32,
-                batch: 1,
-                sequence_length: None,
-                mode: host_record::Mode::Inference,
-                scenario: host_record::Scenario::SingleStream,
-                rate: None,
-                clients: None,
-            },
+            key: CaseKey::new("m", "b", "d:0"),
+            is_redefined: false,
             main: MetricChange {
                 metric: metric.into(),
-                unit: if metric == RATE { "1/s" } else { "ns" }.into(),
-                direction: if metric == RATE { Direction::Higher } else { Direction::Lower },
+                unit: unit.into(),
+                direction,
                 before: figure(values[0]),
                 after: figure(values[1]),
                 ratio: None,
                 false_discovery_rate: None,
-                detectable: None,
+                comparisons: 0,
                 is_exact: false,
                 change,
             },
             others: Vec::new(),
-            larger: Some(Superiority { part: 1.0, of: Unit::Queries, probability: None }),
             disturbed: [false, false],
         }
     }
@@ -432,7 +359,6 @@ mod tests {
         let common = Common::of([&one.key].into_iter());
         // In the order in which they give way.
         let order = [
-            "second larger",
             "first interval",
             "second interval",
             "false discovery",
@@ -442,8 +368,9 @@ mod tests {
         ];
         let mut fewest = 0;
         for width in [300, 200, 160, 125, 100, 80] {
-            let (drawn, note) = table::fit(columns(std::slice::from_ref(&one), &common), width);
-            assert!(drawn.contains("cannot tell: a run of one process"), "{width}: {drawn}");
+            let (drawn, note) =
+                table::fit(columns(std::slice::from_ref(&one), &common, 0.05), width);
+            assert!(drawn.contains("cannot tell: needs 5 processes"), "{width}: {drawn}");
             let gone = note.as_deref().map_or(String::new(), |note| {
                 let start = format!("{width} columns have no room for ");
                 note.strip_prefix(&start).expect("what is left out").to_owned()
@@ -453,11 +380,11 @@ mod tests {
             assert!(gone.len() >= fewest && (width < 300 || gone.is_empty()), "{width}: {gone:?}");
             fewest = gone.len();
         }
-        assert!(fewest > 3, "a narrow terminal has no room for all: {fewest}");
+        assert!(fewest > 2, "a narrow terminal has no room for all: {fewest}");
         for width in [20, 30, 40, 60] {
-            let (drawn, _) = table::fit(columns(std::slice::from_ref(&one), &common), width);
+            let (drawn, _) = table::fit(columns(std::slice::from_ref(&one), &common, 0.05), width);
             let words: Vec<&str> = drawn.split_whitespace().collect();
-            for word in ["verdict", "cannot", "tell:", "process", "+199.2"] {
+            for word in ["verdict", "cannot", "tell:", "processes", "+199.2"] {
                 assert!(words.contains(&word), "{width}: {word}: {drawn}");
             }
         }
@@ -467,11 +394,11 @@ mod tests {
     fn rates_are_named_as_rates() {
         let faster = case(RATE, [500.0, 900.0], Change::Larger);
         let common = Common::of([&faster.key].into_iter());
-        let (drawn, _) = table::fit(columns(std::slice::from_ref(&faster), &common), 200);
+        let (drawn, _) = table::fit(columns(std::slice::from_ref(&faster), &common, 0.05), 200);
         for shown in ["first rate", "second rate", "500.0/s", "900.0/s", "+80.0 %", "faster"] {
             assert!(drawn.contains(shown), "{shown}: {drawn}");
         }
-        let document = document_of(&faster);
+        let document = document_of_change(&faster.main, 0.05);
         assert_eq!(document["second"]["rate-per-second"], 900.0);
         assert!(document["second"].get("median-ns").is_none(), "{document}");
         let Table { columns, rows } = rows(&[faster]);
@@ -484,27 +411,35 @@ mod tests {
 
     #[test]
     fn what_cannot_be_told_has_a_reason_and_may_have_a_remedy() {
-        let doubt = |doubt| Change::CannotTell(doubt);
-        let one = remedy(doubt(Doubt::OneProcess));
-        assert!(one.is_some_and(|remedy| remedy.contains("`processes = 5`")));
-        let none = doubt(Doubt::NotFound);
-        assert_eq!(reason(none), Some("no difference found"));
-        assert!(remedy(none).is_some());
-        let same = doubt(Doubt::Undefined(Undefined::NoSpread));
-        assert_eq!(reason(same), Some("all processes of each run say the same"));
-        assert_eq!(reason(doubt(Doubt::Simulated)), Some("the device is simulated"));
-        assert_eq!((reason(Change::Larger), remedy(Change::Larger)), (None, None));
+        let of = |change| case(LATENCY, [1.0, 2.0], change).main;
+        let one = of(Change::CannotTell(Doubt::OneProcess));
+        assert_eq!(one.needed(0.05), Some(Needed::Processes(5)));
+        let document = document_of_change(&one, 0.05);
+        assert_eq!(
+            (&document["reason"], &document["needed-processes"]),
+            (&json!("a run of one process"), &json!(5))
+        );
+        assert!(document["remedy"].as_str().is_some_and(|text| text.contains("`processes = 5`")));
+        let same = of(Change::CannotTell(Doubt::Undefined(Undefined::NoSpread)));
+        let shown = verdict_shown(&same, 0.05);
+        assert_eq!(shown, "cannot tell: all processes of each run say the same");
+        let simulated = of(Change::CannotTell(Doubt::Simulated));
+        assert_eq!(verdict_shown(&simulated, 0.05), "cannot tell: the device is simulated");
+        assert_eq!(document_of_change(&of(Change::Larger), 0.05)["remedy"], Value::Null);
+        assert_eq!(verdict_shown(&of(Change::Larger), 0.05), "slower");
+        // A bound is not rounded down.
+        assert_eq!(verdict_shown(&of(Change::Within(0.03201)), 0.05), "same within 3.3 %");
     }
 
     #[test]
     fn a_ratio_is_shown_with_its_interval_and_what_could_be_seen() {
         let found = ratio(&[1.0, 1.1, 1.2], &[2.0, 2.6, 2.1, 2.4], CONFIDENCE).expect("a ratio");
         let one = case(LATENCY, [1.1, 2.275], Change::Larger).main;
-        let (ratio, detectable) = (Some(found), Some(found.detectable(POWER, 1)));
-        let one = MetricChange { ratio, detectable, false_discovery_rate: Some(0.003), ..one };
+        let (ratio, false_discovery_rate) = (Some(found), Some(0.003));
+        let one = MetricChange { ratio, false_discovery_rate, comparisons: 1, ..one };
         assert_eq!(change_shown(&one), "+106.3 % (+67.9 to +153.4 %)");
         assert!(detectable_shown(&one).ends_with(" %"), "{}", detectable_shown(&one));
-        let document = document_of_change(&one);
+        let document = document_of_change(&one, 0.05);
         assert_eq!(document["ratio"], found.value);
         assert_eq!(document["ratio-interval"][1], found.high);
         assert_eq!(document["false-discovery-rate"], 0.003);
@@ -512,14 +447,5 @@ mod tests {
             (&document["verdict"], &document["metric"]),
             (&json!("slower"), &json!(LATENCY))
         );
-    }
-
-    #[test]
-    fn how_often_the_second_is_larger_says_what_was_tested() {
-        let larger =
-            Superiority { part: 1.0, of: Unit::Processes, probability: Some((0.008, 0.008)) };
-        assert_eq!(larger_shown(larger), "in 100 % of processes (p = 0.01, at the least 0.01)");
-        let larger = Superiority { part: 1.0, of: Unit::Queries, probability: None };
-        assert_eq!(larger_shown(larger), "in 100 % of queries");
     }
 }

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 pub(crate) mod bench;
+pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod doctor;

@@ -11,7 +11,6 @@ use host_store::{
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, ResultsCommand};
-use crate::commands::compare::compare;
 use crate::commands::recompute::recompute;
 use crate::commands::report::report;
 use crate::exit::Exit;
@@ -38,10 +37,6 @@ pub(crate) fn results(
             let path = results.find(run)?;
             let command = show_command(run, results.path());
             show(&path, &command, Parts { warnings: *warnings, advice: *advice }, printer)
-        }
-        ResultsCommand::Compare { first, second } => {
-            let folder = |run: &str| Ok::<_, Failure>(RunFolder::open(&results.find(run)?)?);
-            compare(&folder(first)?, &folder(second)?, printer)
         }
         ResultsCommand::Query { sql } => query(&results, sql, printer),
         ResultsCommand::Export { run, to, view, force } => {

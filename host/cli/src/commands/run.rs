@@ -1,12 +1,14 @@
 //! `host run`: from a manifest to results, reports and advice.
 
 use host_experiment::{
-    Draft, ExecutedRun, Missing, Resumed, RunOptions, Settings, resume, run as begin,
+    Draft, ExecutedRun, Judged, Missing, Resumed, RunFigures, RunOptions, Settings, alerts_of,
+    by_alerts, resume, run as begin,
 };
+use host_store::RunFolder;
 use serde_json::json;
 
 use crate::arguments::{OptionsOfRuns, RunArguments};
-use crate::commands::{manifest_of, report};
+use crate::commands::{check, manifest_of, report};
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, of_guests, resume_command, show_command};
 use crate::notices::{Console, warn_of_flaws};
@@ -75,8 +77,13 @@ pub(crate) fn listen(settings: &Settings, printer: &Printer) -> Result<()> {
 /// Shows what a run came to.
 fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
     let summary = Summary::read(&ran.folder)?;
+    let alerts = match ran.interrupted {
+        true => Vec::new(),
+        false => judged_alerts(&ran.folder)?,
+    };
     let document = || {
         let mut document = summary.document(ran.folder.path());
+        document["alerts"] = alerts.iter().map(check::alert_document).collect();
         document["database"] = json!(ran.results.database_path());
         document["reports"] = report::document(&ran.reports);
         let Missing { metrics, recommenders, reports } = &ran.missing;
@@ -102,10 +109,20 @@ fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
         printer.status("Database", database.display());
     }
     report::say(&ran.reports, printer);
+    check::say_alerts(&alerts, printer);
     Ok(match summary.counts() {
         (_, 1.., _) => Exit::CasesFailed,
         (0, 0, _) => Exit::NothingToRun,
         _ => of_guests(ran.guest_failure),
+    })
+}
+
+/// Judges the run by the alerts of its manifest.
+fn judged_alerts(folder: &RunFolder) -> Result<Vec<Judged>> {
+    let alerts = alerts_of(folder)?;
+    Ok(match alerts.as_slice() {
+        [] => Vec::new(),
+        alerts => by_alerts(&RunFigures::of_run(folder)?, alerts),
     })
 }
 

@@ -67,6 +67,7 @@ fn schema_and_parser_know_the_same_keys() {
     let headers: Vec<_> = found.iter().map(|table| table.header.as_str()).collect();
     insta::assert_snapshot!(headers.join("\n"), @r#"
 
+    .alert[]
     .backend[]
     .check
     .check.tolerance

@@ -142,6 +142,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 metrics: vec![],
                 reports: vec![],
                 recommenders: vec![],
+                alerts: vec![],
             }
         })
 }

@@ -1,13 +1,14 @@
 //! Import of a run folder into rows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use duckdb::types::Value;
 use duckdb::{Appender, Connection, params};
-use host_record::{CaseRecord, Environment, Outcome, PluginIdentity, RuntimeIdentity, Warning};
+use host_record::{CaseRecord, Outcome, PluginIdentity, RuntimeIdentity, Warning};
 
 use super::cases::{self, CaseRow, timestamp};
 use crate::error::StoreError;
+use crate::facts::{device_facts, machine_facts};
 use crate::run::{
     Counts, Inspection, PluginRole, Program, ResultRecord, RunFolder, RunPlugin, without_samples,
 };
@@ -95,7 +96,7 @@ pub(crate) fn import(
         transaction.appender_with_columns(table, columns).map_err(failed())
     };
 
-    let mut hardware = facts(folder.header().environment.clone());
+    let mut hardware = machine_facts(folder.header().environment.clone());
     let mut counts = Counts::default();
     {
         let mut rows = {
@@ -135,9 +136,7 @@ pub(crate) fn import(
                 }
             }
             if let Some(spec) = &record.spec {
-                let device = serde_json::to_value(&spec.device).unwrap_or_default();
-                let prefix = format!("device.{}.{}", spec.key.backend, spec.device.id);
-                flatten(&prefix, &device, &mut hardware);
+                device_facts(spec, &mut hardware);
             }
         }
         for lost in lost {
@@ -339,41 +338,6 @@ fn import_recommendations(mut rows: Appender<'_>, folder: &RunFolder) -> Result<
         }
     }
     rows.flush().map_err(failed())
-}
-
-/// Returns the facts about the machine by name; `None` for a fact that it does not report.
-fn facts(environment: Environment) -> BTreeMap<String, Option<String>> {
-    let mut facts = BTreeMap::new();
-    let mut json = serde_json::to_value(environment).unwrap_or_default();
-    if let Some(object) = json.as_object_mut() {
-        // The commit belongs to the repository, and not to the machine.
-        object.remove("git-commit");
-        object.remove("git-dirty");
-    }
-    flatten("", &json, &mut facts);
-    facts
-}
-
-fn flatten(prefix: &str, value: &serde_json::Value, into: &mut BTreeMap<String, Option<String>>) {
-    use serde_json::Value as Json;
-    let text = match value {
-        Json::Object(fields) => {
-            for (name, value) in fields {
-                let name =
-                    if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
-                flatten(&name, value, into);
-            }
-            return;
-        }
-        Json::Null => None,
-        Json::String(text) => Some(text.clone()),
-        Json::Array(values) if values.iter().all(Json::is_string) => {
-            let words: Vec<_> = values.iter().filter_map(Json::as_str).collect();
-            Some(words.join(", "))
-        }
-        other => Some(other.to_string()),
-    };
-    into.insert(prefix.to_owned(), text);
 }
 
 fn json_text(value: &impl serde::Serialize) -> String {
