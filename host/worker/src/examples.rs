@@ -389,11 +389,9 @@ fn open_files<'a>(
     let InputSource::Files { inputs: named, drawn, .. } = &case.inputs else {
         return Ok(BTreeMap::new());
     };
-    let further = |name: &&String| {
-        let mut modes = Mode::ALL.iter().filter(|mode| **mode != case.key.mode);
-        modes.any(|mode| mode.further_input() == Some(name.as_str()))
-    };
-    // Files for another mode of the matrix are no mistake.
+    let further =
+        |name: &&String| Mode::ALL.iter().any(|mode| mode.further_input() == Some(name.as_str()));
+    // Files for another mode of the matrix are no mistake, and a model's file does not name those of its own.
     check_names(named.keys().filter(|name| !further(name)), model)?;
     let mut opened = BTreeMap::new();
     for TensorInfo { name, .. } in &model.inputs {
