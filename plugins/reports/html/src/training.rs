@@ -21,7 +21,7 @@ pub(crate) fn section(run: &Run, labels: &Labels) -> Option<Markup> {
     }
     Some(html! {
         p {
-            "A measured step waits for the device after each of its phases, in this order. The step without marks is timed apart, in turns with marked ones; it is what training costs when nobody looks."
+            "A measured step waits for the device after each of its phases, in this order. The step without marks is timed apart, in turns with marked ones; it is the cost of training as it usually runs."
         }
         @for figure in &figures { (figure) }
         @if trained.len() > MOST {
@@ -63,9 +63,7 @@ fn figure(run: &Run, case: &Case, labels: &Labels) -> Option<Markup> {
                     @if let Some(explained) = case.value("training.explained") {
                         "The phases explain " (significant(explained, 4)) " % of the measured steps. "
                     }
-                    @if let Some(cost) = case.value("training.cost-of-looking") {
-                        "Looking costs " (significant(cost, 2)) " % of a step. "
-                    }
+                    @if let Some(cost) = cost(case) { (cost) " " }
                     @if let Some(ratio) = ratio {
                         "A step takes " (significant(ratio, 3)) " times as long as a pass of inference on a batch of the same size."
                     }
@@ -76,6 +74,21 @@ fn figure(run: &Run, case: &Case, labels: &Labels) -> Option<Markup> {
                 figcaption { (summary(case)) }
             }
         }
+    })
+}
+
+/// Returns the cost of looking, in a sentence.
+fn cost(case: &Case) -> Option<String> {
+    let result = case.result("training.cost-of-looking")?;
+    let cost = significant(*result.value.as_ref().ok()?, 2);
+    Some(match result.interval {
+        Some((low, high)) if low <= 0.0 && high >= 0.0 => {
+            let (low, high) = (significant(low, 2), significant(high, 2));
+            format!(
+                "No cost of looking is shown: {cost} % of a step, with an interval from {low} to {high} %."
+            )
+        }
+        _ => format!("Looking costs {cost} % of a step."),
     })
 }
 
@@ -142,7 +155,7 @@ fn summary(case: &Case) -> String {
     {
         let wanted: f64 = wanted;
         text.push_str(&format!(
-            "; the test was {} % right after {}",
+            "; at least {} % of the test were right after {}",
             significant(wanted * 100.0, 3),
             humanise(*time, "ns")
         ));
