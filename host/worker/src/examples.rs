@@ -365,13 +365,16 @@ fn steers(name: &str) -> String {
     )
 }
 
+/// Checks names of inputs. Those that a mode adds are no mistake: another case of the matrix may have it, and a model's
+/// file does not name them.
 fn check_names<'a>(
     names: impl Iterator<Item = &'a String>,
     model: &ModelInfo,
 ) -> Result<(), Failure> {
     let known: Vec<_> = model.inputs.iter().map(|info| info.name.as_str()).collect();
+    let further = |name: &str| Mode::ALL.iter().any(|mode| mode.further_input() == Some(name));
     for name in names {
-        if !known.contains(&name.as_str()) {
+        if !known.contains(&name.as_str()) && !further(name) {
             let known = known.join("`, `");
             return Err(input(format!("the model has no input `{name}`; it has `{known}`")));
         }
@@ -389,10 +392,7 @@ fn open_files<'a>(
     let InputSource::Files { inputs: named, drawn, .. } = &case.inputs else {
         return Ok(BTreeMap::new());
     };
-    let further =
-        |name: &&String| Mode::ALL.iter().any(|mode| mode.further_input() == Some(name.as_str()));
-    // Files for another mode of the matrix are no mistake, and a model's file does not name those of its own.
-    check_names(named.keys().filter(|name| !further(name)), model)?;
+    check_names(named.keys(), model)?;
     let mut opened = BTreeMap::new();
     for TensorInfo { name, .. } in &model.inputs {
         match files.inputs.get(name) {
@@ -600,6 +600,27 @@ mod tests {
         assert_eq!((examples.offline_batches(None), examples.offline_batches(Some(5))), (2, 3));
         assert_eq!(examples.batch(0).expect("a batch")[0].bytes, [1, 2, 3, 4]);
         assert_eq!(examples.batch(1).expect("a batch")[0].bytes, [5, 6, 1, 2]);
+    }
+
+    #[test]
+    fn examples_of_the_test_are_in_no_batch() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = write(folder.path(), "x.npy", "|u1", "(4, 2)", &[1, 2, 3, 4, 5, 6, 7, 8]);
+        let labels = write(folder.path(), "y.npy", "|u1", "(4,)", &[6, 7, 8, 9]);
+        // A file for the loss is for training.
+        let mut case = files(2, &[("image", path.clone()), ("target", path)], Some(labels));
+        case.0.measure.test_examples = Some(1);
+        let mut examples = examples_of(&case, &images()).expect("they fit");
+        assert_eq!((examples.count, examples.test), (Some(3), 1));
+        assert_eq!((&*examples.labels, &*examples.test_labels), (&[6, 7, 8][..], &[9][..]));
+        // The last batch is filled up with the first example, and not with the test.
+        assert_eq!(examples.batch(1).expect("a batch")[0].bytes, [5, 6, 1, 2]);
+        assert_eq!(examples.batch_of(&[3, 1]).expect("a batch")[0].bytes, [7, 8, 3, 4]);
+        case.0.measure.test_examples = Some(4);
+        insta::assert_snapshot!(refusal(&case, &images()), @"input: `measure.test-examples` is 4, and the data set has 4 examples; leave some to train on");
+        let mut case = drawn(2, &[]);
+        case.0.measure.test_examples = Some(4);
+        insta::assert_snapshot!(refusal(&case, &images()), @"input: `measure.test-examples` are the last of a data set, and the model has none; give it files under `data`");
     }
 
     #[test]
