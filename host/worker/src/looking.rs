@@ -37,7 +37,7 @@ pub(crate) fn cost(
     while turns.len() < MOST && (turns.len() < LEAST || start.elapsed() < time) {
         between()?;
         // Marked first in every other turn, so that neither has the batch in the caches more often.
-        let turn = match turn(clock, target, marking, turns.len() % 2 == 0) {
+        let turn = match turn(clock, target, marking, turns.len().is_multiple_of(2)) {
             Ok(turn) => turn,
             Err(error) => return Ok(Err(refused(&error))),
         };
