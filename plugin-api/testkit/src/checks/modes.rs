@@ -73,7 +73,7 @@ pub(super) fn evaluating_changes_nothing(
         return Ok(Verdict::NotChecked(format!("`{}` is not offered", abi::TRAINING)));
     }
     let mode = "training";
-    if !describe_error(backend.describe())?.modes().iter().any(|known| *known == mode) {
+    if !describe_error(backend.describe())?.modes().contains(&mode) {
         return Ok(Verdict::NotChecked(format!("the mode `{mode}` is not offered")));
     }
     let model = describe_error(load_for(&backend, fixture, mode)?)?;
