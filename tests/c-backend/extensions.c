@@ -109,8 +109,10 @@ static const void *get_tare_extension(tare_backend *backend, tare_string name) {
     static const tare_profile profiler = {sizeof profiler, profile};
     static const tare_cancel canceller = {sizeof canceller, cancel};
     static const tare_marks marks = {sizeof marks, phases, run_phase};
+    static const tare_training training = {sizeof training, run};
     if (is(name, TARE_CANCEL)) return &canceller;
     if (is(name, TARE_MARKS)) return &marks;
+    if (is(name, TARE_TRAINING)) return &training;
     if (is(name, TARE_DEVICE_STATE)) return &state;
     if (is(name, TARE_ALLOCATOR)) return &allocator;
     if (is(name, TARE_DEVICE_TIMER)) return &timer;

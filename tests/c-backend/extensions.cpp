@@ -34,6 +34,9 @@ public:
         mark.now();
         if (phase == 1) run(inputs, outputs);
     }
+    void evaluate(const tare::Inputs &inputs, const tare::Outputs &outputs) {
+        run(inputs, outputs);
+    }
     tare::AllocatorUse allocator_use() { return {"Scale", 100, 200, 0}; }
     std::vector<tare::Operator> profile(const tare::Inputs &) {
         return {{"scale", "Mul", "ScaleProvider", 1, 5}, {"copy", "", "OtherProvider", 6, 7}};
@@ -91,6 +94,7 @@ public:
         if (name == TARE_PROFILE) return tare::profile<StagedSession>();
         if (name == TARE_CANCEL) return tare::cancel<TellingBackend>();
         if (name == TARE_MARKS) return tare::marks<StagedSession>();
+        if (name == TARE_TRAINING) return tare::training<StagedSession>();
         return nullptr;
     }
 

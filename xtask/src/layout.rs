@@ -29,6 +29,7 @@ const GUESTS: &[(&str, &[&str])] = &[
             "stability",
             "scaling",
             "model",
+            "training",
         ],
     ),
     ("report", &["html", "markdown", "csv", "json"]),

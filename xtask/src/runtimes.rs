@@ -80,6 +80,12 @@ const SUITES: &[Suite] = &[
         "torch",
         Needs::TorchOnRequest("its runtime is in a package of 531 MB"),
     ),
+    suite(
+        "backends/torch",
+        "training",
+        "torch",
+        Needs::TorchOnRequest("its runtime is in a package of 531 MB"),
+    ),
 ];
 
 /// Ignored tests that other tests run in separate processes.

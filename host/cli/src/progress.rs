@@ -83,6 +83,7 @@ impl<'printer> Bar<'printer> {
             Phase::Check => "comparing outputs",
             Phase::Stages => "timing copies",
             Phase::Profile => "profiling",
+            Phase::Learn => "training by epochs",
             Phase::Outputs => "collecting outputs",
             Phase::Unload => "ending",
         };

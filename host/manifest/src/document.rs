@@ -332,6 +332,12 @@ table! {
         /// Whether the pages of the model's files are dropped from memory before it is loaded. Otherwise they are in
         /// memory, because the file is hashed first, and loading does not wait for the disk.
         "cold-cache" cold_cache: bool, default "false";
+        /// In training: epochs for which the model is trained after measuring, from the weights of the file, with the
+        /// loss of each step. When absent: none.
+        "epochs" epochs: Positive, optional;
+        /// In training: examples at the end of the data set that are not trained on, and are the test after each
+        /// epoch. When absent: none.
+        "test-examples" test_examples: Positive, optional;
     }
 }
 

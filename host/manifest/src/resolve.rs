@@ -9,8 +9,8 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use host_record::{
-    AxesChoice, Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Order, PlacementRule,
-    Precision, RuleSet, Scenario, SyntheticInput, Tolerance,
+    AxesChoice, Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Mode, Order,
+    PlacementRule, Precision, RuleSet, Scenario, SyntheticInput, Tolerance,
 };
 use semver::VersionReq;
 use serde_json::Map;
@@ -102,6 +102,7 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         loads(matrix.get_ref(), find.unwrap_or(&None), reader);
         if let Some(measure) = &manifest.measure {
             of_scenarios(matrix.get_ref(), measure.get_ref(), reader);
+            of_training(matrix.get_ref(), measure.get_ref(), reader);
         }
     }
     let measure = manifest.measure.as_ref().and_then(|table| measure(table.get_ref(), reader));
@@ -835,6 +836,33 @@ fn of_scenarios(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reade
     }
 }
 
+/// Checks that nothing is set for training if no case is trained.
+fn of_training(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reader) {
+    let MatrixTable { mode, include, .. } = matrix;
+    let axes: Vec<_> = mode
+        .iter()
+        .chain(list(include).filter_map(|cell| cell.mode.as_ref()))
+        .map(At::get_ref)
+        .collect();
+    let included = include.as_ref().is_some_and(|list| list.get_ref().complete);
+    let mut modes = axes.iter().flat_map(|axis| &axis.values).map(|value| *value.get_ref());
+    if !included
+        || !axes.iter().all(|axis| axis.complete)
+        || modes.any(|mode| mode == Mode::Training)
+    {
+        return;
+    }
+    let MeasureTable { epochs, test_examples, .. } = measure;
+    for number in [epochs, test_examples].into_iter().flatten() {
+        reader.error(
+            number.span(),
+            format!("no case is `{}`, so this has no effect", Mode::Training),
+            "no effect",
+            format!("remove it, or add `{}` to `mode` under `[matrix]`", Mode::Training),
+        );
+    }
+}
+
 /// No case is measured for longer: 30 days.
 const LONGEST_NS: u64 = 30 * 24 * 3_600_000_000_000;
 
@@ -843,6 +871,9 @@ const MOST_QUERIES: u64 = 10_000_000_000;
 
 /// No query has more examples.
 const MOST_EXAMPLES: u64 = 1_000_000_000;
+
+/// No model is trained for more epochs: each has an entry in the record.
+const MOST_EPOCHS: u64 = 10_000;
 
 /// Refuses what can only be a slip of the keyboard, and would be found out after days.
 fn absurd(table: &MeasureTable, reader: &mut Reader) {
@@ -860,6 +891,8 @@ fn absurd(table: &MeasureTable, reader: &mut Reader) {
         ("minimum-queries", "queries", minimum_queries, MOST_QUERIES),
         ("offline-examples", "examples", &table.offline_examples, MOST_EXAMPLES),
         ("multi-stream-examples", "examples", &table.multi_stream_examples, MOST_EXAMPLES),
+        ("epochs", "epochs", &table.epochs, MOST_EPOCHS),
+        ("test-examples", "examples", &table.test_examples, MOST_EXAMPLES),
     ];
     for (key, what, count, most) in samples {
         if let Some(count) = count
@@ -892,6 +925,8 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         nice,
         device_sampling,
         cold_cache,
+        epochs,
+        test_examples,
     } = table;
     if let Some(period) = device_sampling
         && !(SHORTEST_SAMPLING_NS..=LONGEST_SAMPLING_NS).contains(&period.get_ref().0)
@@ -1009,6 +1044,8 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         nice: value(nice).map(|Nice(value)| value),
         device_sampling_ns: value(device_sampling).map(|Nanoseconds(period)| period),
         cold_cache: value(cold_cache)?,
+        epochs: value(epochs).map(|Positive(count)| count),
+        test_examples: value(test_examples).map(|Positive(count)| count),
     })
 }
 

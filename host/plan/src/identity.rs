@@ -10,7 +10,8 @@ The canonical text is JSON with sorted keys and no spaces. For each case it cont
   declared);
 - `key`: the coordinates in the matrix;
 - `measure`: warm-up, durations, queries, processes, confidence, `pin` if processors are chosen, `cold-cache` if set, `nice` if
-  given, and if the scenario has them the examples per query and the searched quantity; but neither time-out,
+  given, and if the scenario has them the examples per query and the searched quantity; in training, epochs and test
+  examples if set; but neither time-out,
   memory limit, rules nor a limit that only judges, because these do not change the work;
 - `model`: the SHA-256 of the model file, null if there is none for the precision;
 - `options` (with `placement` if it is strict), `plugin` (its id) and `threads` of the backend;
@@ -31,7 +32,7 @@ use std::sync::LazyLock;
 use host_hash::{Digest, Sha256, hexadecimal};
 use host_manifest::{Backend, Model, PerPrecision};
 use host_record::{
-    Axis, CaseKey, Coordinate, FileId, InputSource, LegalValues, MeasureSettings, Pin,
+    Axis, CaseKey, Coordinate, FileId, InputSource, LegalValues, MeasureSettings, Mode, Pin,
     PlacementRule, Precision, Scenario, SyntheticInput, WarmUp,
 };
 use serde_json::{Map, Value, json};
@@ -166,7 +167,7 @@ impl BackendPart {
 }
 
 /// Returns the part of the text about measuring, as JSON.
-pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> String {
+pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario, mode: Mode) -> String {
     let mut part = json!({
         "maximum-duration-ns": measure.maximum_duration_ns,
         "minimum-duration-ns": measure.minimum_duration_ns,
@@ -196,6 +197,12 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario) -> Str
     // Looking may disturb, so it is another measurement.
     if let Some(period) = measure.device_sampling_ns {
         part["device-sampling-ns"] = period.into();
+    }
+    if let (Mode::Training, Some(epochs)) = (mode, measure.epochs) {
+        part["epochs"] = epochs.into();
+    }
+    if let (Mode::Training, Some(examples)) = (mode, measure.test_examples) {
+        part["test-examples"] = examples.into();
     }
     if measure.cold_cache {
         part["cold-cache"] = true.into();
@@ -362,7 +369,7 @@ mod tests {
             key,
             &ModelPart::new(model, file, facts),
             &BackendPart::new(&backend()),
-            &measure_part(&measure(), key.scenario),
+            &measure_part(&measure(), key.scenario, key.mode),
             7,
         );
         text
@@ -446,20 +453,22 @@ mod tests {
     /// The golden case above has no `pin`, so cases from before `pin` keep their ids.
     #[test]
     fn only_chosen_processors_count() {
-        let part =
-            |pin| measure_part(&MeasureSettings { pin, ..measure() }, Scenario::SingleStream);
+        let of = |settings: &MeasureSettings| {
+            measure_part(settings, Scenario::SingleStream, Mode::Inference)
+        };
+        let part = |pin| of(&MeasureSettings { pin, ..measure() });
         assert!(!part(Pin::None).contains("pin"));
         assert!(part(Pin::Auto).contains(r#""pin":"auto""#));
         assert!(part(Pin::Processors(vec![0, 2])).contains(r#""pin":[0,2]"#));
-        let nice =
-            measure_part(&MeasureSettings { nice: Some(-5), ..measure() }, Scenario::SingleStream);
+        let nice = of(&MeasureSettings { nice: Some(-5), ..measure() });
         assert!(nice.contains(r#""nice":-5"#));
-        let cold = measure_part(
-            &MeasureSettings { cold_cache: true, ..measure() },
-            Scenario::SingleStream,
-        );
+        let cold = of(&MeasureSettings { cold_cache: true, ..measure() });
         assert!(cold.contains(r#""cold-cache":true"#));
         assert!(!part(Pin::None).contains("nice"));
+        let trained = MeasureSettings { epochs: Some(3), test_examples: Some(9), ..measure() };
+        assert_eq!(of(&trained), of(&measure()), "inference is the same work");
+        let trained = measure_part(&trained, Scenario::SingleStream, Mode::Training);
+        assert!(trained.contains(r#""epochs":3"#) && trained.contains(r#""test-examples":9"#));
     }
 
     #[test]
@@ -478,7 +487,8 @@ mod tests {
             rules: Some(RuleSet::MlPerf),
             ..measure()
         };
-        let part = |settings: &MeasureSettings| measure_part(settings, Scenario::Server);
+        let part =
+            |settings: &MeasureSettings| measure_part(settings, Scenario::Server, Mode::Inference);
         assert_eq!(part(&judged), part(&measure()));
         // A search for the rate depends on it.
         let found = MeasureSettings { find: Some(Find::MaxRate), ..judged };
@@ -494,12 +504,12 @@ mod tests {
     fn offline_examples_count_for_offline_only() {
         let without = MeasureSettings { offline_examples: None, ..measure() };
         assert_eq!(
-            measure_part(&measure(), Scenario::SingleStream),
-            measure_part(&without, Scenario::SingleStream)
+            measure_part(&measure(), Scenario::SingleStream, Mode::Inference),
+            measure_part(&without, Scenario::SingleStream, Mode::Inference)
         );
         assert_ne!(
-            measure_part(&measure(), Scenario::Offline),
-            measure_part(&without, Scenario::Offline)
+            measure_part(&measure(), Scenario::Offline, Mode::Inference),
+            measure_part(&without, Scenario::Offline, Mode::Inference)
         );
     }
 }

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use host_manifest::{Backend, Experiment, Model};
 use host_record::{
     AxesChoice, AxesUse, CaseKey, CaseSpec, DeviceInfo, FileId, Gap, InputSource, LegalValues,
-    MeasureSettings, Order, Scenario, Unsupported,
+    MeasureSettings, Mode, Order, Scenario, Unsupported,
 };
 
 use crate::axes::{Coordinates, Found, Values};
@@ -213,8 +213,8 @@ pub struct Plan {
     reference: Option<PlannedReference>,
     obstacles: Obstacles,
     measure: MeasureSettings,
-    /// The canonical text of `measure`, for each scenario.
-    measure_identity: Vec<(Scenario, String)>,
+    /// The canonical text of `measure`, for each scenario and mode.
+    measure_identity: Vec<((Scenario, Mode), String)>,
     /// The machine that the devices are of.
     machine: String,
     seed: u64,
@@ -267,7 +267,8 @@ impl Plan {
             measure: experiment.measure.clone(),
             measure_identity: Scenario::ALL
                 .iter()
-                .map(|scenario| (*scenario, identity::measure_part(&experiment.measure, *scenario)))
+                .flat_map(|scenario| Mode::ALL.iter().map(|mode| (*scenario, *mode)))
+                .map(|of| (of, identity::measure_part(&experiment.measure, of.0, of.1)))
                 .collect(),
             machine: facts.machine.clone(),
             seed: experiment.seed,
@@ -413,7 +414,7 @@ impl Plan {
         let model = &self.models[cell.model];
         let PlannedBackend { backend, identity } = &self.backends[cell.place.backend];
         let key = cell.key(&model.id, &backend.id);
-        let measure = self.measure_identity.iter().find(|(scenario, _)| *scenario == key.scenario);
+        let measure = self.measure_identity.iter().find(|(of, _)| *of == (key.scenario, key.mode));
         let measure = measure.map_or("", |(_, text)| text);
         identity::write_canonical(text, &key, &model.identity, identity, measure, self.seed);
         let id = identity::id(text);
@@ -424,7 +425,7 @@ impl Plan {
         let check = self.reference.as_ref().map(|reference| {
             Box::new(reference.check(&key, &model.facts, file, &model.identity, self.seed))
         });
-        let scenario = key.scenario;
+        let measure = of_case(&self.measure, &key);
         PlannedCase::Case(Box::new(CaseSpec {
             id,
             index,
@@ -441,7 +442,7 @@ impl Plan {
             inputs: model.inputs.clone(),
             axes: model.axes.clone(),
             values: model.values.get(file).cloned().unwrap_or_default(),
-            measure: of_scenario(&self.measure, scenario),
+            measure,
             seed: self.seed,
             process: 0,
         }))
@@ -452,12 +453,15 @@ fn one(error: PlanError) -> Vec<PlanError> {
     vec![error]
 }
 
-/// Returns the settings for cases of one scenario. An `offline` query is the whole set of examples, so a
-/// latency limit does not apply to it.
-fn of_scenario(settings: &MeasureSettings, scenario: Scenario) -> MeasureSettings {
+/// Returns the settings for a case. An `offline` query is the whole set of examples, so a latency limit does not apply
+/// to it, and a model is trained and tested in training only.
+fn of_case(settings: &MeasureSettings, key: &CaseKey) -> MeasureSettings {
     let mut settings = settings.clone();
-    if scenario == Scenario::Offline {
+    if key.scenario == Scenario::Offline {
         settings.latency_limit = None;
+    }
+    if key.mode != Mode::Training {
+        (settings.epochs, settings.test_examples) = (None, None);
     }
     settings
 }

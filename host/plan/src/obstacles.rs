@@ -29,13 +29,16 @@ impl Obstacles {
     /// Finds the obstacles of all models, for cells of these extents.
     pub(crate) fn new(experiment: &Experiment, facts: &Facts, extents: &[Extent]) -> Self {
         let mut found = Self::default();
+        let matrix = &experiment.matrix;
+        let modes = matrix.mode.iter().chain(matrix.include.iter().flat_map(|cell| &cell.mode));
+        let further: Vec<&str> = modes.filter_map(|mode| mode.further_input()).collect();
         for (position, model) in experiment.models.iter().enumerate() {
             for precision in Precision::ALL {
                 let file = facts.models.get(&model.id).and_then(|files| files.get(*precision));
                 let structure = file.and_then(|file| facts.structures.get(file));
                 let (Some(file), Some(structure)) = (file, structure) else { continue };
                 let Some(signature) = &structure.signature else { continue };
-                let mut new = wrong_inputs(model, signature, structure);
+                let mut new = wrong_inputs(model, signature, structure, &further);
                 new.extend(steering(model, file, facts));
                 if let Err(error) = found.add(position, *precision, model, signature, extents) {
                     new.push(error);
@@ -181,11 +184,12 @@ fn note(
 }
 
 /// Returns the inputs that a manifest names and the model lacks, those that it forgets, and those that it draws
-/// beyond the table that they are looked up in.
+/// beyond the table that they are looked up in. A mode of the matrix may have further inputs.
 fn wrong_inputs(
     model: &Model,
     signature: &Signature,
     structure: &ModelStructure,
+    further: &[&str],
 ) -> Vec<PlanError> {
     let id = || model.id.clone();
     let known: Vec<_> = signature.inputs.iter().map(|port| port.name.clone()).collect();
@@ -195,7 +199,8 @@ fn wrong_inputs(
         InputSource::Synthetic(_) => None,
     };
     let named = drawn.keys().chain(files.into_iter().flat_map(BTreeMap::keys));
-    let unknown = named.filter(|name| !known.contains(name)).map(|input| PlanError::UnknownInput {
+    let is_unknown = |name: &&String| !known.contains(name) && !further.contains(&name.as_str());
+    let unknown = named.filter(is_unknown).map(|input| PlanError::UnknownInput {
         model: id(),
         input: input.clone(),
         known: known.clone(),

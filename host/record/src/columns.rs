@@ -39,6 +39,19 @@ pub mod column {
     pub const TOKENS: &str = "tokens";
     /// `u64`, ns: when each of them was complete, since its query began, one query after the other.
     pub const TOKEN_TIME: &str = "token-time";
+    /// `f64`, 1: loss of each step of training epoch by epoch, before its update; NaN if it is not finite. Absent if
+    /// the steps are too many to be kept.
+    pub const STEP_LOSS: &str = "step-loss";
+    /// `f64`, 1: mean loss of the steps of each epoch; NaN if it is not finite.
+    pub const EPOCH_LOSS: &str = "epoch-loss";
+    /// `u64`, ns: time of each epoch, with reading its examples, without the test after it.
+    pub const EPOCH_TIME: &str = "epoch-time";
+    /// `u64`, ns: time of each epoch in which examples were read and handed to the backend.
+    pub const EPOCH_READING: &str = "epoch-reading";
+    /// `f64`, 1: part of the test examples whose label has the highest score after each epoch.
+    pub const EPOCH_ACCURACY: &str = "epoch-accuracy";
+    /// `u64`, 1, one row: examples that are trained on in each epoch.
+    pub const EPOCH_EXAMPLES: &str = "epoch-examples";
     /// `s64`, 1: class label of each example of the data set.
     pub const LABEL: &str = "label";
     /// All of the above. Besides these there is a column, with a row for each process, for each of
@@ -59,6 +72,12 @@ pub mod column {
         PHASES,
         TOKENS,
         TOKEN_TIME,
+        STEP_LOSS,
+        EPOCH_LOSS,
+        EPOCH_TIME,
+        EPOCH_READING,
+        EPOCH_ACCURACY,
+        EPOCH_EXAMPLES,
         LABEL,
     ];
 }

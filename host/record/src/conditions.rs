@@ -9,6 +9,7 @@ use crate::gap::Gap;
 use crate::model_use::ModelUse;
 use crate::peaks::Peaks;
 use crate::placement::{DeviceTime, Placement};
+use crate::training::{Learning, LookingCost};
 
 /// Conditions of a case's measurement. Everything is optional: a record from before a field was
 /// added lacks it, and so does a machine that does not report it.
@@ -44,6 +45,12 @@ pub struct Conditions {
     /// Busy time of the device for a run, by its own events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_time: Option<Result<DeviceTime, Gap>>,
+    /// Cost of marking the phases of a training step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub looking: Option<Result<LookingCost, Gap>>,
+    /// Training epoch by epoch, if the manifest asks for it; of several processes, only the first does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Result<Learning, Gap>>,
     /// Which operators ran where; of several processes, only the first finds out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Result<Placement, Gap>>,
@@ -277,6 +284,20 @@ mod tests {
                 device_ns: 1.5,
                 wall_ns: 2.0,
                 plain_ns: 1.75,
+            })),
+            looking: Some(Ok(crate::LookingCost {
+                turns: 2,
+                marked_ns: 2.5,
+                unmarked_ns: 2.25,
+                error_ns: None,
+            })),
+            learning: Some(Ok(crate::Learning {
+                examples: 8,
+                test_examples: 2,
+                batch: 2,
+                steps: 4,
+                losses: vec![Some(2.5), None],
+                epochs: vec![crate::Epoch { right: Some(1), ..crate::Epoch::default() }],
             })),
             placement: Some(Err(gap)),
             device_state: Some(Ok(DeviceStates::of(1000, 5, &[crate::DeviceSample::default()]))),

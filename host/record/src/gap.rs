@@ -316,6 +316,17 @@ pub enum NotMeasured {
         /// The mode.
         mode: Mode,
     },
+    /// A model is trained epoch by epoch on a data set, and the case has none.
+    NoDataSet,
+    /// A data set has fewer examples than a batch.
+    TooFewExamples {
+        /// Examples that are trained on.
+        examples: u64,
+        /// Examples of a batch.
+        batch: u64,
+    },
+    /// The backend gives no loss of a step.
+    NoLoss,
     /// The record is older than this measurement.
     BeforeRecorded {
         /// The measurement.
@@ -596,6 +607,16 @@ impl fmt::Display for NotMeasured {
                 bytes(*cache_bytes),
                 bytes(*available_bytes)
             ),
+            Self::NoDataSet => formatter.write_str(
+                "epochs are over a data set, and the model has none; give it files under `data`",
+            ),
+            Self::TooFewExamples { examples, batch } => {
+                write!(
+                    formatter,
+                    "there are {examples} examples to train on, fewer than the batch of {batch}"
+                )
+            }
+            Self::NoLoss => formatter.write_str("the backend gives no loss of a step"),
             Self::NotAPass { mode } => write!(
                 formatter,
                 "costs are counted for one pass, and a query in mode {mode} is more than that"

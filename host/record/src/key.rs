@@ -31,6 +31,20 @@ names! {
     }
 }
 
+impl Mode {
+    /// Returns the input that a model may have in this mode beside those of its file: the target of the loss.
+    #[must_use]
+    pub fn further_input(self) -> Option<&'static str> {
+        (self == Self::Training).then_some("target")
+    }
+
+    /// Returns the output that a model has in this mode beside those of its file.
+    #[must_use]
+    pub fn further_output(self) -> Option<&'static str> {
+        (self == Self::Training).then_some("loss")
+    }
+}
+
 names! {
     /// Way of issuing queries, with the names' meaning in MLPerf Inference.
     Scenario {

@@ -45,6 +45,7 @@ mod sample;
 mod settings;
 mod summary;
 mod table;
+mod training;
 pub mod visible;
 mod warning;
 pub mod words;
@@ -96,6 +97,7 @@ pub use sample::{
 pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use summary::{SummaryMetric, is_bundled, summary};
 pub use table::{Cell, CellKind, Table, Views};
+pub use training::{Epoch, Learning, LookingCost};
 pub use warning::{
     Doubt, Fallback, FileLoss, OutputObstacle, Throttle, Warning, WarningGroup, WarningKind,
     by_kind,

@@ -31,6 +31,8 @@ names! {
         Stages = "stages",
         /// Finding out which operators ran where.
         Profile = "profile",
+        /// Training epoch by epoch.
+        Learn = "learn",
         /// Reading outputs after measuring, and collecting those over the data set, untimed.
         Outputs = "outputs",
         /// Releasing the model and the plugin.

@@ -24,6 +24,7 @@ use crate::names::names;
 use crate::outcome::{CaseRecord, Timings, WorkerReport};
 use crate::peaks::Peaks;
 use crate::results::Direction;
+use crate::training::{Learning, LookingCost};
 
 names! {
     /// Quantities that reports show together.
@@ -36,6 +37,8 @@ names! {
         Energy = "energy",
         /// Parts of the time of a whole query.
         Copies = "copies",
+        /// Training steps with and without marks, and training epoch by epoch.
+        Training = "training-passes",
         /// The device during the measurement.
         Device = "device",
         /// Interruptions during the measurement.
@@ -58,6 +61,7 @@ impl Group {
             Self::Memory => "Memory",
             Self::Energy => "Energy over the measured part",
             Self::Copies => "Stages of a whole query",
+            Self::Training => "Training beside the measured steps",
             Self::Device => "The device during measurement",
             Self::Disturbance => "Interruptions during measurement",
             Self::Load => "How the load was kept up",
@@ -255,6 +259,20 @@ fn disturbance(record: &CaseRecord, of: fn(&Disturbance) -> Option<u64>) -> Meas
 fn stage(record: &CaseRecord, of: fn(&StageTimes) -> f64) -> Measured<f64> {
     let stages = conditions(record)?.stages.as_ref()?;
     Some(stages.as_ref().map(of).map_err(Clone::clone))
+}
+
+fn looking(record: &CaseRecord, of: fn(&LookingCost) -> Option<f64>) -> Measured<f64> {
+    match conditions(record)?.looking.as_ref()? {
+        Ok(looking) => plain(of(looking)),
+        Err(gap) => Some(Err(gap.clone())),
+    }
+}
+
+fn learned(record: &CaseRecord, of: fn(&Learning) -> Option<f64>) -> Measured<f64> {
+    match conditions(record)?.learning.as_ref()? {
+        Ok(learning) => plain(of(learning)),
+        Err(gap) => Some(Err(gap.clone())),
+    }
 }
 
 fn device_state(
@@ -564,6 +582,83 @@ pub const QUANTITIES: &[Quantity] = &[
         group: Group::Copies,
         definition: "mean time of a query's copies from the device, measured separately",
         source: Real(|record| stage(record, |stages| stages.copy_out_ns)),
+        metric: None,
+    },
+    Quantity {
+        id: "marked-step-time",
+        unit: "ns",
+        direction: Lower,
+        heading: "step with marks",
+        group: Group::Training,
+        definition: "mean time of a training step in which the device is waited for after each phase, in turns with \
+                     steps without marks",
+        source: Real(|record| looking(record, |looking| Some(looking.marked_ns))),
+        metric: None,
+    },
+    Quantity {
+        id: "unmarked-step-time",
+        unit: "ns",
+        direction: Lower,
+        heading: "step without marks",
+        group: Group::Training,
+        definition: "mean time of a training step in which the device is waited for at its end alone, in turns with \
+                     steps with marks",
+        source: Real(|record| looking(record, |looking| Some(looking.unmarked_ns))),
+        metric: None,
+    },
+    Quantity {
+        id: "marking-error",
+        unit: "ns",
+        direction: Lower,
+        heading: "standard error of the difference",
+        group: Group::Training,
+        definition: "standard error of the mean difference between a step with marks and one without, over turns",
+        source: Real(|record| looking(record, |looking| looking.error_ns)),
+        metric: None,
+    },
+    Quantity {
+        id: "marking-turns",
+        unit: "1",
+        direction: Neutral,
+        heading: "turns",
+        group: Group::Training,
+        definition: "turns of a step with marks and one without",
+        source: Whole(|record| match conditions(record)?.looking.as_ref()? {
+            Ok(looking) => plain(Some(looking.turns)),
+            Err(gap) => Some(Err(gap.clone())),
+        }),
+        metric: None,
+    },
+    Quantity {
+        id: "trained-time",
+        unit: "ns",
+        direction: Lower,
+        heading: "trained for",
+        group: Group::Training,
+        definition: "time of all epochs of training from the weights of the file, with reading examples, without tests",
+        source: Real(|record| {
+            learned(record, |it| Some(it.epochs.iter().map(|epoch| epoch.time_ns as f64).sum()))
+        }),
+        metric: None,
+    },
+    Quantity {
+        id: "trained-loss",
+        unit: "1",
+        direction: Lower,
+        heading: "loss of the last epoch",
+        group: Group::Training,
+        definition: "mean loss of the steps of the last epoch",
+        source: Real(|record| learned(record, |it| it.epochs.last()?.loss)),
+        metric: None,
+    },
+    Quantity {
+        id: "test-loss",
+        unit: "1",
+        direction: Lower,
+        heading: "loss of the test",
+        group: Group::Training,
+        definition: "mean loss over the test examples after the last epoch",
+        source: Real(|record| learned(record, |it| it.epochs.last()?.test_loss)),
         metric: None,
     },
     Quantity {

@@ -127,6 +127,12 @@ pub struct MeasureSettings {
     /// from the disk.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cold_cache: bool,
+    /// Epochs for which a model is trained after measuring, from the weights of the file. `None`: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<u64>,
+    /// Examples at the end of the data set that are not trained on, and are the test after each epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_examples: Option<u64>,
 }
 
 /// One measurement of a search is this long in nanoseconds, unless the case itself is shorter or the
@@ -181,6 +187,8 @@ impl Default for MeasureSettings {
             nice: None,
             device_sampling_ns: None,
             cold_cache: false,
+            epochs: None,
+            test_examples: None,
         }
     }
 }

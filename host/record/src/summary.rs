@@ -33,6 +33,9 @@ const COMPUTED: &[SummaryMetric] = &[
     },
     computed("model.flops-utilisation", "MFU", Shown::at(25, 4).if_measured()),
     computed("model.bandwidth-utilisation", "bandwidth used", Shown::at(26, 5).if_measured()),
+    computed("training.throughput", "trained", Shown::at(22, 2).if_measured()),
+    computed("training.cost-of-looking", "cost of looking", Shown::at(23, 4).if_measured()),
+    computed("scaling.training-to-inference", "step to pass", Shown::at(24, 4).if_measured()),
     computed(
         "energy.device-per-sample",
         "device energy per sample",
@@ -47,6 +50,7 @@ const COMPUTED: &[SummaryMetric] = &[
         or_first_of: Some("accuracy."),
         ..computed("accuracy.top1", "accuracy", Shown::at(50, 2))
     },
+    computed("training.test-accuracy", "test accuracy", Shown::at(51, 2).if_measured()),
     computed("stability.changes", "steadiness", Shown::at(60, 5)),
 ];
 
@@ -65,6 +69,7 @@ const BUNDLED: &[&str] = &[
     "stability",
     "scaling",
     "model",
+    "training",
 ];
 
 /// Returns whether a metric is of a plugin that comes with the tool.
@@ -105,8 +110,9 @@ mod tests {
         let headings: Vec<_> = summary().iter().map(|metric| metric.heading).collect();
         assert_eq!(
             headings.join(", "),
-            "p50, p90, p99, throughput, MFU, bandwidth used, peak memory, device memory, allocator's memory, device energy \
-             per sample, processor energy per sample, accuracy, steadiness"
+            "p50, p90, p99, throughput, trained, cost of looking, step to pass, MFU, bandwidth used, peak memory, device \
+             memory, allocator's memory, device energy per sample, processor energy per sample, accuracy, test accuracy, \
+             steadiness"
         );
         let accuracy = summary().into_iter().find(|metric| metric.heading == "accuracy");
         let accuracy = accuracy.expect("a metric");

@@ -101,6 +101,11 @@ impl WarningKind {
     pub fn touches(self, metric: &str) -> bool {
         let plugin = metric.split('.').next().unwrap_or(metric);
         match plugin {
+            // They are computed in a session of their own, and not from times.
+            "training" if ["training.loss", "training.test-accuracy"].contains(&metric) => {
+                self == Self::Invalid || self == Self::Simulated
+            }
+            "training" => self.is_of_time(),
             "latency" | "throughput" | "energy" | "stability" | "startup" | "scaling" => {
                 self.is_of_time()
             }

@@ -8,7 +8,7 @@ use host_record::protocol::CaseFiles;
 use host_record::words::bytes;
 use host_record::{
     AxesUse, AxisObstacle, CaseSpec, Failure, InputOrigin, InputSource, InputUse, LegalValues,
-    Port, PortAxis, SyntheticInput, Unsupported, quoted_key, shown_axes,
+    Mode, Port, PortAxis, SyntheticInput, Unsupported, quoted_key, shown_axes,
 };
 use plugin_api::client::{DataType, ModelInfo, TensorData, TensorInfo, ValueKind};
 
@@ -37,10 +37,14 @@ pub(crate) struct Examples {
     seed: u64,
     axes: AxesUse,
     inputs: Vec<Input>,
-    /// Examples in the data set; `None` if inputs are drawn.
+    /// Examples in the data set, without those of the test; `None` if inputs are drawn.
     pub(crate) count: Option<u64>,
     /// Class labels, one for each example; empty if there are none.
     pub(crate) labels: Vec<i64>,
+    /// Examples at the end of the data set that are a test, and in no batch of [`Self::batch`].
+    pub(crate) test: u64,
+    /// Class labels of the test.
+    pub(crate) test_labels: Vec<i64>,
 }
 
 #[derive(Debug)]
@@ -51,6 +55,15 @@ struct Input {
     shape: Vec<i64>,
     source: Source,
     legal: Option<LegalValues>,
+}
+
+/// Examples of a batch.
+#[derive(Clone, Copy)]
+enum Rows<'a> {
+    /// One after the other from this one on, and then from the first of the file.
+    From(u64),
+    /// Those at these positions.
+    These(&'a [u64]),
 }
 
 #[derive(Debug)]
@@ -133,9 +146,12 @@ impl Examples {
             inputs.push(Input { name: name.clone(), dtype, shape, source, legal });
         }
         let count = example_count(&inputs)?;
-        let labels = labels(files, count)?;
+        let mut labels = labels(files, count)?;
+        let (count, test) = without_test(count, case.measure.test_examples)?;
+        let test_labels = labels.split_off(labels.len().saturating_sub(test as usize));
         let axes = meaning.axes().clone();
-        let examples = Self { batch, seed: case.seed, axes, inputs, count, labels };
+        let seed = case.seed;
+        let examples = Self { batch, seed, axes, inputs, count, labels, test, test_labels };
         let memory = Machine::this().available_memory();
         examples.check_size(memory)?;
         Ok(examples)
@@ -230,12 +246,34 @@ impl Examples {
     }
 
     fn batch_from(&mut self, index: u64, first: u64) -> Result<Vec<TensorData>, Failure> {
+        match self.count {
+            // Going on with the first example after the last would go on with the test.
+            Some(count) if self.test > 0 => {
+                let rows: Vec<u64> = (first..first + self.batch).map(|row| row % count).collect();
+                self.make(index, Rows::These(&rows))
+            }
+            _ => self.make(index, Rows::From(first)),
+        }
+    }
+
+    /// Makes a batch of these examples of the data set, by their positions in it.
+    pub(crate) fn batch_of(&mut self, rows: &[u64]) -> Result<Vec<TensorData>, Failure> {
+        self.make(0, Rows::These(rows))
+    }
+
+    /// Makes a batch. What is drawn depends on its index.
+    fn make(&mut self, index: u64, rows: Rows<'_>) -> Result<Vec<TensorData>, Failure> {
         let (batch, seed) = (self.batch, self.seed);
         let make = |input_: &mut Input| {
             let bytes = match &mut input_.source {
                 Source::Examples { file, batch_axis } => {
                     let mut bytes = Vec::new();
-                    file.read(first, batch, &mut bytes)?;
+                    match rows {
+                        Rows::From(first) => file.read(first, batch, &mut bytes)?,
+                        Rows::These(rows) => {
+                            rows.iter().try_for_each(|row| file.read(*row, 1, &mut bytes))?;
+                        }
+                    }
                     along(*batch_axis, &input_.shape, input_.dtype, bytes)
                 }
                 Source::Whole(file) => {
@@ -327,13 +365,16 @@ fn steers(name: &str) -> String {
     )
 }
 
+/// Checks names of inputs. Those that a mode adds are no mistake: another case of the matrix may have it, and a model's
+/// file does not name them.
 fn check_names<'a>(
     names: impl Iterator<Item = &'a String>,
     model: &ModelInfo,
 ) -> Result<(), Failure> {
     let known: Vec<_> = model.inputs.iter().map(|info| info.name.as_str()).collect();
+    let further = |name: &str| Mode::ALL.iter().any(|mode| mode.further_input() == Some(name));
     for name in names {
-        if !known.contains(&name.as_str()) {
+        if !known.contains(&name.as_str()) && !further(name) {
             let known = known.join("`, `");
             return Err(input(format!("the model has no input `{name}`; it has `{known}`")));
         }
@@ -368,6 +409,20 @@ fn open_files<'a>(
         }
     }
     Ok(opened)
+}
+
+/// Divides a data set: examples, and examples of the test at its end.
+fn without_test(count: Option<u64>, test: Option<u64>) -> Result<(Option<u64>, u64), Failure> {
+    match (count, test) {
+        (count, None) => Ok((count, 0)),
+        (Some(count), Some(test)) if test < count => Ok((Some(count - test), test)),
+        (Some(count), Some(test)) => Err(input(format!(
+            "`measure.test-examples` is {test}, and the data set has {count} examples; leave some to train on"
+        ))),
+        (None, Some(_)) => Err(input(
+            "`measure.test-examples` are the last of a data set, and the model has none; give it files under `data`",
+        )),
+    }
 }
 
 fn labels(files: &CaseFiles, count: Option<u64>) -> Result<Vec<i64>, Failure> {
@@ -545,6 +600,27 @@ mod tests {
         assert_eq!((examples.offline_batches(None), examples.offline_batches(Some(5))), (2, 3));
         assert_eq!(examples.batch(0).expect("a batch")[0].bytes, [1, 2, 3, 4]);
         assert_eq!(examples.batch(1).expect("a batch")[0].bytes, [5, 6, 1, 2]);
+    }
+
+    #[test]
+    fn examples_of_the_test_are_in_no_batch() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = write(folder.path(), "x.npy", "|u1", "(4, 2)", &[1, 2, 3, 4, 5, 6, 7, 8]);
+        let labels = write(folder.path(), "y.npy", "|u1", "(4,)", &[6, 7, 8, 9]);
+        // A file for the loss is for training.
+        let mut case = files(2, &[("image", path.clone()), ("target", path)], Some(labels));
+        case.0.measure.test_examples = Some(1);
+        let mut examples = examples_of(&case, &images()).expect("they fit");
+        assert_eq!((examples.count, examples.test), (Some(3), 1));
+        assert_eq!((&*examples.labels, &*examples.test_labels), (&[6, 7, 8][..], &[9][..]));
+        // The last batch is filled up with the first example, and not with the test.
+        assert_eq!(examples.batch(1).expect("a batch")[0].bytes, [5, 6, 1, 2]);
+        assert_eq!(examples.batch_of(&[3, 1]).expect("a batch")[0].bytes, [7, 8, 3, 4]);
+        case.0.measure.test_examples = Some(4);
+        insta::assert_snapshot!(refusal(&case, &images()), @"input: `measure.test-examples` is 4, and the data set has 4 examples; leave some to train on");
+        let mut case = drawn(2, &[]);
+        case.0.measure.test_examples = Some(4);
+        insta::assert_snapshot!(refusal(&case, &images()), @"input: `measure.test-examples` are the last of a data set, and the model has none; give it files under `data`");
     }
 
     #[test]

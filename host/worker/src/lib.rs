@@ -35,6 +35,7 @@ mod lanes;
 mod legal;
 mod library;
 mod load;
+mod looking;
 mod marks;
 mod measurement;
 mod model;

@@ -19,7 +19,7 @@ const ROOM: usize = 1 << 16;
 /// Runs of a session, phase by phase.
 #[derive(Debug)]
 pub(crate) struct Marking {
-    run: MarkedRun,
+    pub(crate) run: MarkedRun,
     pub(crate) phases: Vec<String>,
 }
 

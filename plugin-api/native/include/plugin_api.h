@@ -649,6 +649,19 @@ typedef struct tare_marks {
     tare_error *(*run)(tare_marked_run_args *args);
 } tare_marks;
 
+/* Evaluation of a model that is being trained. The table is a tare_training. In the mode "training" each run
+ * is a step: it computes a loss on a batch and changes the weights. Beside the model's own, a session then has an
+ * output "loss", the loss of the batch before its update once for each example, and an input "target" unless the
+ * loss needs none. The weights of a session begin as the file has them, whatever other sessions did. */
+#define TARE_TRAINING "tare/training/1"
+
+typedef struct tare_training {
+    size_t struct_size;
+    /* [main thread] Computes outputs and loss of a batch with the weights that the steps so far have left, and
+     * changes nothing. Returns when the device is done. Flags are 0. */
+    tare_error *(*evaluate)(tare_run_args *args);
+} tare_training;
+
 /* Several threads at once. A backend that offers this takes the calls from prepare to tensor_destroy,
  * except load, and those of tare_marks, on any thread, several at the same time: on one model without limit, on one session and
  * the outputs that it writes by one thread at a time. A tensor that is nobody's output may be an input
@@ -718,6 +731,7 @@ TARE_ASSERT_SIZE(tare_cancel, 16);
 TARE_ASSERT_SIZE(tare_phases_args, 32);
 TARE_ASSERT_SIZE(tare_marked_run_args, 40);
 TARE_ASSERT_SIZE(tare_marks, 24);
+TARE_ASSERT_SIZE(tare_training, 16);
 
 #ifdef __cplusplus
 }

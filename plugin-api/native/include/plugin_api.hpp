@@ -1022,6 +1022,23 @@ template <typename S> const void *marks() {
     return &table;
 }
 
+/* For Backend::extension to answer TARE_TRAINING with. `S` is the class of its sessions, and has
+ * `void evaluate(const tare::Inputs &, const tare::Outputs &)`. */
+template <typename S> const void *training() {
+    static const tare_training table = {
+        sizeof(tare_training), [](tare_run_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_run_args, args, output_count);
+                detail::Instance::checked_run(
+                    args,
+                    [&](Session &session, const Inputs &inputs, const Outputs &outputs) {
+                        static_cast<S &>(session).evaluate(inputs, outputs);
+                    });
+            });
+        }};
+    return &table;
+}
+
 } // namespace tare
 
 /* Makes a class that derives from tare::Backend this library's plugin. */

@@ -41,6 +41,8 @@ pub const PROFILE: &str = "tare/profile/1";
 pub const CANCEL: &str = "tare/cancel/1";
 /// Name of the extension whose table is [`Marks`].
 pub const MARKS: &str = "tare/marks/1";
+/// Name of the extension whose table is [`Training`].
+pub const TRAINING: &str = "tare/training/1";
 
 /// Name of the load option by which the host asks for `strict` placement.
 pub const OPTION_PLACEMENT: &str = "placement";
@@ -610,6 +612,12 @@ structs! {
         struct_size: usize,
         phases: Option<Call<PhasesArgs>>,
         run: Option<Call<MarkedRunArgs>>,
+    }
+
+    /// The extension [`TRAINING`].
+    sized Training as tare_training = 16 {
+        struct_size: usize,
+        evaluate: Option<Call<RunArgs>>,
     }
 
     /// The extension [`EXTENSION_THREADS`].

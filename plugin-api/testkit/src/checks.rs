@@ -60,6 +60,7 @@ checks! {
     "bounds that do not hold the typical shape are errors": shapes::impossible_bounds,
     "each mode that is offered loads a model, or says why not": modes::load_or_say_why,
     "all phases in order do what a run does": modes::phases_make_a_run,
+    "evaluating a model that is trained changes nothing": modes::evaluating_changes_nothing,
     "cancelling with nothing under way changes nothing": modes::cancelling_is_harmless,
     "batches of none are right, or refused": batches::empty_batches,
     "large batches are right, or refused": batches::large_batches,

@@ -738,6 +738,14 @@ fn what_no_case_would_use_is_refused() {
        `"5ms"` no effect
        remove it, or add another scenario to `scenario` under `[matrix]`
     "#);
+    assert_snapshot!(errors(&with("[measure]\nepochs = 3\ntest-examples = 8")), @r#"
+    4: no case is `training`, so this has no effect
+       `3` no effect
+       remove it, or add `training` to `mode` under `[matrix]`
+    5: no case is `training`, so this has no effect
+       `8` no effect
+       remove it, or add `training` to `mode` under `[matrix]`
+    "#);
     // Where another scenario has latencies, it is for that.
     parse(&with(
         "matrix.scenario = [\"offline\", \"server\"]\nmatrix.rate = [10]\n\

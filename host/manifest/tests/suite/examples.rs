@@ -39,6 +39,8 @@ fn the_commented_keys_of_the_template_are_good() {
         // So do a rate and the search for one, and each wants its scenario.
         .filter(|line| !line.starts_with("rate = "))
         .map(|line| match line {
+            // Epochs want training.
+            r#"mode = ["inference"]"# => r#"mode = ["inference", "training"]"#,
             r#"scenario = ["single-stream", "offline"]"# => {
                 r#"scenario = ["server", "closed-loop", "multi-stream"]"#
             }

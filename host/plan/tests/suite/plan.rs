@@ -280,6 +280,13 @@ fn everything_that_does_not_fit_a_model_is_found_at_once() {
                    inputs.input.dimensions = { 1 = 512 }\ninputs.state.dimensions = { 1 = 1 }\n\
                    axes.sizes = { sequence = 4 }";
     assert_eq!(given(closing), "");
+    // Training adds an input that no file names.
+    let target = format!("{closing}\ninputs.target = {{ low = 0, high = 1 }}");
+    assert_snapshot!(given(&target), @"the model `b` has no input `target` -> it has `input`, `state`, `sr`, `ids`");
+    let text = BASE.replace("path = \"b.onnx\"", &format!("path = \"b.onnx\"\n{target}"));
+    let training = format!("{text}{ON_B}mode = [\"inference\", \"training\"]\n");
+    let experiment = parse(&training).unwrap_or_else(|e| panic!("{e:#?}\n{training}"));
+    Plan::new(&experiment, facts()).expect("training takes it");
 }
 
 #[test]

@@ -928,6 +928,25 @@ fn queries_of_training_and_generation_have_marks() {
 }
 
 #[test]
+fn the_cost_of_marks_is_measured_in_turns() {
+    let mut case = null();
+    case.key.mode = Mode::Training;
+    case.measure.epochs = Some(2);
+    let (report, _) = finish(case.clone());
+    let looking = report.conditions.looking.expect("steps have phases").expect("it is measured");
+    assert!((3..=1000).contains(&looking.turns), "{looking:?}");
+    assert!(looking.error_ns.is_some_and(|error| error >= 0.0), "{looking:?}");
+    assert!(looking.marked_ns > 0.0 && looking.unmarked_ns >= 0.0, "{looking:?}");
+    let gap = report.conditions.learning.expect("epochs are wanted").expect_err("nothing to learn");
+    assert_eq!(gap, NotMeasured::NoDataSet.into());
+    // Further processes would train the same.
+    case.process = 1;
+    assert_eq!(finish(case).0.conditions.learning, None);
+    let (report, _) = finish(null());
+    assert_eq!((report.conditions.looking, report.conditions.learning), (None, None));
+}
+
+#[test]
 fn texts_and_what_is_not_a_tensor_are_no_numbers() {
     let (_, memory) = run(&runner(), vec![fault(&[("fault-values", "texts")])]);
     let Outcome::Gap { gap } = &memory.records[0].outcome else { panic!("{:?}", memory.records) };

@@ -28,6 +28,14 @@ pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(St
     let processes = record.each_process();
     let reason = |name: &str| match name {
         column::ITEMS => no_samples(record).cloned(),
+        column::STEP_LOSS
+        | column::EPOCH_LOSS
+        | column::EPOCH_TIME
+        | column::EPOCH_READING
+        | column::EPOCH_ACCURACY
+        | column::EPOCH_EXAMPLES => {
+            record.report()?.conditions.learning.as_ref()?.as_ref().err().cloned()
+        }
         _ => {
             let quantity = Quantity::named(name)?;
             processes.iter().find_map(|process| quantity.of(process)?.err())

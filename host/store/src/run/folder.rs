@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
 use host_record::{
-    Axis, CaseColumns, CaseRecord, Column, ColumnData, Outcome, OutputValues, Pace, Processes,
-    Quantity, WorkerReport, column, part,
+    Axis, CaseColumns, CaseRecord, Column, ColumnData, Epoch, Learning, Outcome, OutputValues,
+    Pace, Processes, Quantity, WorkerReport, column, part,
 };
 use serde::de::DeserializeOwned;
 
@@ -251,6 +251,15 @@ impl RunFolder {
                 let labels = outputs::read_labels(&self.layout.labels(case_id))?;
                 ("1", labels.map(|labels| (1, ColumnData::S64(labels))))
             }
+            column::STEP_LOSS
+            | column::EPOCH_LOSS
+            | column::EPOCH_TIME
+            | column::EPOCH_READING
+            | column::EPOCH_ACCURACY
+            | column::EPOCH_EXAMPLES => match &report.conditions.learning {
+                Some(Ok(learning)) => learned(learning, name),
+                _ => return Ok(None),
+            },
             _ => match Quantity::named(name).filter(|quantity| quantity.is_column()) {
                 Some(quantity) => {
                     (quantity.unit, conditions::column(quantity, record).map(|data| (1, data)))
@@ -292,6 +301,32 @@ fn data(values: OutputValues) -> ColumnData {
         OutputValues::Booleans(values) => ColumnData::Boolean(values),
         OutputValues::Texts(values) => ColumnData::Text(values),
     }
+}
+
+/// Returns the unit and the values of a column about training epoch by epoch.
+fn learned(learning: &Learning, name: &str) -> (&'static str, Option<(u64, ColumnData)>) {
+    let epochs = &learning.epochs;
+    let times = |of: fn(&Epoch) -> u64| ColumnData::U64(epochs.iter().map(of).collect());
+    let (unit, data) = match name {
+        column::STEP_LOSS if learning.losses.is_empty() => ("1", None),
+        column::STEP_LOSS => {
+            let losses = learning.losses.iter().map(|loss| loss.map_or(f64::NAN, f64::from));
+            ("1", Some(ColumnData::F64(losses.collect())))
+        }
+        column::EPOCH_LOSS => {
+            let losses = epochs.iter().map(|epoch| epoch.loss.unwrap_or(f64::NAN));
+            ("1", Some(ColumnData::F64(losses.collect())))
+        }
+        column::EPOCH_TIME => ("ns", Some(times(|epoch| epoch.time_ns))),
+        column::EPOCH_READING => ("ns", Some(times(|epoch| epoch.reading_ns))),
+        column::EPOCH_EXAMPLES => ("1", Some(ColumnData::U64(vec![learning.trained()]))),
+        _ => {
+            let part = |epoch: &Epoch| Some(epoch.right? as f64 / learning.test_examples as f64);
+            let parts: Option<Vec<f64>> = epochs.iter().map(part).collect();
+            ("1", parts.map(ColumnData::F64))
+        }
+    };
+    (unit, data.map(|data| (1, data)))
 }
 
 /// Returns the columns of the marks that a requested name stands for.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::common::*;
 use host_record::{
-    CaseColumns, CaseRecord, Check, ColumnData, Energy, Failure, Gap, Marks, NotMeasured, Outcome,
-    OutputBlock, OutputValues, Phase, Precision, QUANTITIES, Quantity, Recorder, SampleBlock,
-    SamplePhase, SampleTimes, ScheduledTimes, Tolerance, column,
+    CaseColumns, CaseRecord, Check, ColumnData, Energy, Epoch, Failure, Gap, Learning, Marks,
+    NotMeasured, Outcome, OutputBlock, OutputValues, Phase, Precision, QUANTITIES, Quantity,
+    Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Tolerance, column,
 };
 use host_store::{
     CaseFile, Counts, Database, ExportFormat, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder,
@@ -60,8 +60,14 @@ fn a_case_is_read_as_it_was_written() {
     assert!(!columns.attributes.contains_key("sequence-length"));
     let names: Vec<_> = columns.columns.iter().map(|column| column.name.as_str()).collect();
     // The report has no time for preparing, a closed loop no schedule, one process no number, and a query of
-    // inference no marks, so these columns do not exist.
+    // inference no marks and no epochs, so these columns do not exist.
     let absent = [
+        column::STEP_LOSS,
+        column::EPOCH_LOSS,
+        column::EPOCH_TIME,
+        column::EPOCH_READING,
+        column::EPOCH_ACCURACY,
+        column::EPOCH_EXAMPLES,
         column::PHASES,
         column::TOKENS,
         column::TOKEN_TIME,
@@ -159,6 +165,51 @@ fn marks_of_queries_are_columns() {
     let header = text.lines().next().expect("a header");
     assert!(header.ends_with(",phase_ends_ns,within_ns"), "{header}");
     assert!(text.contains("\"{prefill=110, decode=200}\",\"[150, 190]\""), "{text}");
+}
+
+#[test]
+fn epochs_of_training_are_columns() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    let epoch = |time_ns, loss, right| Epoch { time_ns, loss, right, ..Epoch::default() };
+    let learning = Learning {
+        examples: 9,
+        test_examples: 4,
+        batch: 4,
+        steps: 2,
+        losses: vec![Some(2.0), None, Some(1.0), Some(0.5)],
+        epochs: vec![epoch(70, None, Some(1)), epoch(80, Some(0.75), Some(3))],
+    };
+    let gap = Gap::from(NotMeasured::NoDataSet);
+    for (index, learning) in [Ok(learning), Err(gap.clone())].into_iter().enumerate() {
+        let mut report = report();
+        report.conditions.learning = Some(learning);
+        let spec = spec(index as u64);
+        writer.case_started(&spec).expect("a started case");
+        let finished = record(&spec, Outcome::Finished(Box::new(report)));
+        writer.case_finished(&finished).expect("a case");
+    }
+    writer.finish().expect("a finished run");
+    let folder = writer.folder();
+    let records = records(folder);
+    let names = [column::STEP_LOSS, column::EPOCH_LOSS, column::EPOCH_TIME, column::EPOCH_READING];
+    let asked = [&names[..], &[column::EPOCH_ACCURACY, column::EPOCH_EXAMPLES]].concat();
+    let columns = folder.columns(&records[0], &asked).expect("columns");
+    let real = |name| match column(&columns, name) {
+        ColumnData::F64(values) => values.clone(),
+        other => panic!("{name}: {other:?}"),
+    };
+    let losses = real(column::STEP_LOSS);
+    assert!(losses[1].is_nan() && losses[2..] == [1.0, 0.5], "{losses:?}");
+    let losses = real(column::EPOCH_LOSS);
+    assert!(losses[0].is_nan() && losses[1] == 0.75, "{losses:?}");
+    assert_eq!(real(column::EPOCH_ACCURACY), [0.25, 0.75]);
+    assert_eq!(*column(&columns, column::EPOCH_TIME), ColumnData::U64(vec![70, 80]));
+    assert_eq!(*column(&columns, column::EPOCH_READING), ColumnData::U64(vec![0, 0]));
+    assert_eq!(*column(&columns, column::EPOCH_EXAMPLES), ColumnData::U64(vec![8]));
+    let columns = folder.columns(&records[1], &asked).expect("columns");
+    assert_eq!(columns.columns, []);
+    assert_eq!(columns.attributes["missing.epoch-time"], gap.to_string());
 }
 
 #[test]

@@ -1,28 +1,37 @@
 //! Examines a measurement: its doubts, the parts of its time, and the placement of its operators.
 
+use std::time::Duration;
+
 use host_machine::Machine;
 use host_record::{
     AllocatorUse, ClockFacts, Conditions, DeviceSample, Doubt, Gap, GapKind, InvalidReason, Limit,
-    Pace, Phase, Placement, PlacementRule, ProfiledOperator, RateSearch, Scenario, Timings,
-    Verdict, WarmUpFacts, Warning,
+    LookingCost, Mode, Pace, Phase, Placement, PlacementRule, ProfiledOperator, RateSearch,
+    Scenario, Timings, Verdict, WarmUpFacts, Warning,
 };
 use host_statistics::median;
 use plugin_api::client::{Session, TensorData};
 
 use super::context::Context;
+use super::learning;
 use super::measuring::Measured;
 use super::opening::Opened;
 use super::preparing::Subject;
+use crate::backend::BackendTarget;
 use crate::early::Tested;
 use crate::failure::{self, Stop};
 use crate::load::Load;
+use crate::marks::Marking;
 use crate::outputs::NotNumbers;
 use crate::oversubscription::Demand;
 use crate::surroundings::{not_offered, refused};
 use crate::warnings::Evidence;
 use crate::{
-    card, clock, contract, device_state, device_time, early, model_use, profile, stages, trivial,
+    card, clock, contract, device_state, device_time, early, looking, model_use, profile, stages,
+    trivial,
 };
+
+/// Limit on the time of the turns with marks and without.
+const LONGEST_LOOKING: Duration = Duration::from_secs(5);
 
 /// A measurement with all its findings, except for outputs.
 pub(super) struct Examined {
@@ -73,6 +82,7 @@ pub(super) fn examine(
     let connection = &mut *context.connection;
     let burst = figures.burst;
     let tested = early::test(connection, clock, &mut target, typical_ns, burst, interval)?;
+    let looking = looking(context, &mut target)?;
     contract::check(context.connection, &target, &subject.model, &mut subject.examples, interval)?;
     let outputs = target.first_outputs(subject.model.info());
     let outputs = outputs.map_err(failure::backend(Phase::Outputs))?;
@@ -87,8 +97,10 @@ pub(super) fn examine(
     conditions.model = Some(model);
     // One that computes nothing says so itself.
     let judged = if subject.used.contains_key("simulated") { &[][..] } else { &outputs };
-    let trivial: Vec<_> =
-        judged.iter().filter_map(|(name, data)| trivial::doubt(name, data)).collect();
+    // A loss is the same for each example.
+    let loss = case.key.mode.further_output();
+    let judged = judged.iter().filter(|(name, _)| loss != Some(name.as_str()));
+    let trivial: Vec<_> = judged.filter_map(|(name, data)| trivial::doubt(name, data)).collect();
     if let Some(memory) = &mut conditions.memory {
         memory.allocator = Some(allocator_use(&session));
     }
@@ -139,6 +151,8 @@ pub(super) fn examine(
         0 => profile(context, &subject, &session, &first_batch, &mut findings)?,
         _ => Vec::new(),
     };
+    findings.conditions.looking = looking;
+    findings.conditions.learning = learning::learn(context, &mut subject)?;
     let timings = Timings {
         open_ns: Some(opened.open_ns),
         load_ns: Some(subject.load_ns),
@@ -159,6 +173,25 @@ pub(super) fn examine(
         warm_up: figures.warm_up,
         peak_memory_bytes: measured.peak_memory_bytes,
     })
+}
+
+/// Measures what marking the phases of steps costs, if they have some.
+fn looking(
+    context: &mut Context<'_>,
+    target: &mut BackendTarget,
+) -> Result<Option<Result<LookingCost, Gap>>, Stop> {
+    let Context { case, clock, interval, .. } = *context;
+    if case.key.mode != Mode::Training {
+        return Ok(None);
+    }
+    let marking = Marking::of(case, target.session()).map_err(failure::backend(Phase::Stages))?;
+    let Some(marking) = marking.filter(|marking| !marking.phases.is_empty()) else {
+        return Ok(None);
+    };
+    context.connection.enter(Phase::Stages)?;
+    let time = LONGEST_LOOKING.min(Duration::from_nanos(case.measure.minimum_duration_ns));
+    let between = || context.connection.progress(interval);
+    Ok(Some(looking::cost(clock, target, &marking, time, between)?))
 }
 
 /// Returns the session's device memory, as the engine's allocator reports it.

@@ -8,6 +8,7 @@ mod checking;
 mod collecting;
 mod context;
 mod examining;
+mod learning;
 mod measuring;
 mod opening;
 mod preparing;

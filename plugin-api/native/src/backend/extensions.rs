@@ -14,7 +14,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::glue::{
-    Instance, allocator_with, call, handle, phase_with, phases_with, profile_with, run_with, text,
+    Instance, allocator_with, call, guard, handle, phase_with, phases_with, profile_with, run_with,
+    text,
 };
 use super::{Backend, Model, Result, Session};
 use crate::abi;
@@ -180,6 +181,21 @@ pub trait Marks: Session {
     ) -> Result<()>;
 }
 
+/// A session of the mode `training`, whose weights can be used without changing them: `tare/training/1`.
+pub trait Training: Session {
+    /// Computes outputs and loss with the weights that the steps so far have left, changes nothing, and returns when
+    /// the device is done.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`].
+    fn evaluate(
+        &mut self,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+    ) -> Result<()>;
+}
+
 /// Returns the table for [`abi::CANCEL`].
 #[must_use]
 pub fn cancel<B: Cancel>() -> NonNull<c_void> {
@@ -203,6 +219,21 @@ where
             struct_size: size_of::<abi::Marks>(),
             phases: Some(name_phases::<B::Model>),
             run: Some(run_phase::<B::Model>),
+        })
+    }
+    .cast()
+}
+
+/// Returns the table for [`abi::TRAINING`].
+#[must_use]
+pub fn training<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: Training,
+{
+    const {
+        NonNull::from_ref(&abi::Training {
+            struct_size: size_of::<abi::Training>(),
+            evaluate: Some(evaluate::<B::Model>),
         })
     }
     .cast()
@@ -458,4 +489,16 @@ where
     };
     // SAFETY: the contract.
     unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn evaluate<M: Model>(args: *mut abi::RunArgs) -> *mut abi::Error
+where
+    M::Session: Training,
+{
+    let evaluate =
+        |session: &mut M::Session,
+         inputs: &[&M::Tensor],
+         outputs: &mut [Option<Box<M::Tensor>>]| { session.evaluate(inputs, outputs) };
+    // SAFETY: the contract.
+    guard(|| unsafe { run_with::<M, _>(args, evaluate) })
 }

@@ -321,6 +321,22 @@ impl Call {
         Some(called.map(|()| args.device_ns))
     }
 
+    /// Computes the outputs of a model that is being trained, with its present weights, and changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The backend's error, or that its table breaks the rules.
+    #[must_use]
+    pub fn evaluate(&mut self) -> Option<Result<()>> {
+        let name = abi::TRAINING;
+        let backend = std::sync::Arc::clone(&self.session.model.backend);
+        let evaluate = backend.function(name, |table: &abi::Training| table.evaluate)?;
+        self.args.flags = 0;
+        // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as the ABI
+        // requires.
+        Some(evaluate.and_then(|evaluate| unsafe { invoke(name, evaluate, &mut self.args) }))
+    }
+
     /// Runs once more, and returns the operators and their places.
     ///
     /// # Errors

@@ -64,6 +64,34 @@ pub(super) fn phases_make_a_run(suite: &Suite, fixture: &Fixture) -> Result<Verd
     Ok(Verdict::Holds)
 }
 
+pub(super) fn evaluating_changes_nothing(
+    suite: &Suite,
+    fixture: &Fixture,
+) -> Result<Verdict, String> {
+    let backend = suite.backend()?;
+    if backend.extension(abi::TRAINING).is_none() {
+        return Ok(Verdict::NotChecked(format!("`{}` is not offered", abi::TRAINING)));
+    }
+    let mode = "training";
+    if !describe_error(backend.describe())?.modes().contains(&mode) {
+        return Ok(Verdict::NotChecked(format!("the mode `{mode}` is not offered")));
+    }
+    let model = describe_error(load_for(&backend, fixture, mode)?)?;
+    // The target of a loss is not in the fixture.
+    if model.info().inputs.len() != fixture.inputs.len() {
+        let reason = "a step takes more inputs than the fixture has";
+        return Ok(Verdict::NotChecked(reason.into()));
+    }
+    let session = prepare(&model, fixture)?;
+    let mut call = describe_error(session.call(inputs(&model, fixture)?))?;
+    for _ in 0..3 {
+        let evaluated = call.evaluate().ok_or("the extension is gone")?;
+        describe_error(evaluated)?;
+        compare(&outputs(&mut call, fixture)?, fixture)?;
+    }
+    Ok(Verdict::Holds)
+}
+
 pub(super) fn cancelling_is_harmless(suite: &Suite, fixture: &Fixture) -> Result<Verdict, String> {
     let mut ready = ready(suite, fixture)?;
     let Some(canceller) = ready.backend.canceller() else {

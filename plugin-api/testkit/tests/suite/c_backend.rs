@@ -144,6 +144,8 @@ fn extensions_are_reported(source: &str) {
     let error = call.run_phase(run, 2, &mut || {}).expect_err("no such phase");
     assert_eq!(error.code.name(), "invalid-argument");
 
+    call.evaluate().expect("the extension").expect("a run");
+
     let canceller = backend.canceller().expect("the extension").expect("a canceller");
     let asked = std::thread::spawn(move || canceller.cancel().map(|()| canceller));
     let canceller = asked.join().expect("no panic").expect("it is heard");

@@ -44,7 +44,7 @@ fn without_a_fault_all_checks_hold_or_do_not_apply() {
     let output = testkit("nothing", &[]);
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.ends_with("checks hold, 3 do not apply\n"), "{text}");
+    assert!(text.ends_with("checks hold, 4 do not apply\n"), "{text}");
     assert!(text.contains("        `tare/threads/1` is not offered\n"), "{text}");
 }
 

@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use plugin_api::abi::{EXTENSION_THREADS, MARKS, OPTION_PLACEMENT};
+use plugin_api::abi::{EXTENSION_THREADS, MARKS, OPTION_PLACEMENT, TRAINING};
 use plugin_api::backend::{
     Backend, DataType, Description, Device, Dimension, Error, ErrorCode, Host, HostTensor,
     LoadRequest, Mark, Marks, Model, ModelInfo, PrepareRequest, Result, Session, ShapesServed,
-    TensorInfo, ValueKind, View, marks, threads,
+    TensorInfo, Training, ValueKind, View, marks, threads, training,
 };
 
 const DEVICE: &str = "null:0";
@@ -58,7 +58,7 @@ impl Backend for NullBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "none".into(),
             engine_version: String::new(),
-            extensions: vec![EXTENSION_THREADS.into(), MARKS.into()],
+            extensions: vec![EXTENSION_THREADS.into(), MARKS.into(), TRAINING.into()],
             modes: Mode::ALL.map(|(name, _)| name.to_owned()).into(),
         }
     }
@@ -67,6 +67,7 @@ impl Backend for NullBackend {
         match name {
             EXTENSION_THREADS => Some(threads::<Self>()),
             MARKS => Some(marks::<Self>()),
+            TRAINING => Some(training::<Self>()),
             _ => None,
         }
     }
@@ -206,6 +207,16 @@ impl Marks for NullSession {
                 mark.now();
             }
         }
+        self.run(inputs, outputs)
+    }
+}
+
+impl Training for NullSession {
+    fn evaluate(
+        &mut self,
+        inputs: &[&HostTensor<f32>],
+        outputs: &mut [Option<Box<HostTensor<f32>>>],
+    ) -> Result<()> {
         self.run(inputs, outputs)
     }
 }

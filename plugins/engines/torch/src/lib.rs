@@ -19,9 +19,9 @@ mod training;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use plugin_api::abi::MARKS;
+use plugin_api::abi::{MARKS, TRAINING};
 use plugin_api::backend::{
-    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, marks,
+    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, marks, training,
 };
 
 pub use model::TorchModel;
@@ -52,13 +52,17 @@ impl Backend for TorchBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "libtorch".into(),
             engine_version: TORCH.into(),
-            extensions: vec![MARKS.into()],
+            extensions: vec![MARKS.into(), TRAINING.into()],
             modes: vec!["inference".into(), "training".into()],
         }
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
-        (name == MARKS).then(marks::<Self>)
+        match name {
+            MARKS => Some(marks::<Self>()),
+            TRAINING => Some(training::<Self>()),
+            _ => None,
+        }
     }
 
     fn devices(&self) -> Result<Vec<Device>> {

@@ -157,6 +157,23 @@ mod tests {
         assert_eq!(info.outputs[1].name, "hidden");
     }
 
+    /// `scripts/archives.py` writes the archive.
+    #[test]
+    fn nested_answers_become_outputs_in_their_order() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/nested.pt");
+        let script = Script::load(path.as_ref(), Device::Cpu, 2).expect("an archive");
+        let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0]).reshape([2, 2]);
+        let keep = Tensor::from_slice(&[true, true, false, true]).reshape([2, 2]);
+        let outputs = script.run(&[&x, &keep]).expect("outputs");
+        let numbers = |at: usize| Vec::<f32>::try_from(outputs[at].reshape([-1])).expect("floats");
+        assert_eq!((numbers(0), numbers(1)), (vec![3.0, 5.0, 1.0, 9.0], vec![3.0, 4.0]));
+        let other = Script::load(path.as_ref(), Device::Cpu, 1).expect("an archive");
+        let Wrong(what) = other.run(&[&x, &keep]).expect_err("another number of outputs");
+        assert_eq!(what, "the archive gives 2 tensors, and the option `outputs` names 1");
+        let error = Script::load(Path::new("Cargo.toml"), Device::Cpu, 1).expect_err("no archive");
+        assert!(error.message.starts_with("Cargo.toml is not a TorchScript archive"), "{error:?}");
+    }
+
     #[test]
     fn what_is_missing_or_wrong_is_named() {
         let refused = |inputs| info(inputs, None).expect_err("it is wrong").message;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use plugin_api::backend::{
     DataType, Error, ErrorCode, Mark, Marks, ModelInfo, Result, Session, ShapesServed, Tensor as _,
+    Training,
 };
 use tch::{Device, Tensor};
 
@@ -188,6 +189,25 @@ impl Marks for TorchSession {
             self.check(inputs)?;
             outputs.iter_mut().for_each(|output| *output = None);
         }
+        self.wait()
+    }
+}
+
+impl Training for TorchSession {
+    fn evaluate(
+        &mut self,
+        inputs: &[&TorchTensor],
+        outputs: &mut [Option<Box<TorchTensor>>],
+    ) -> Result<()> {
+        self.check(inputs)?;
+        let Some(trainer) = &mut self.trainer else {
+            let message = "a model is evaluated in the mode `training` only";
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        };
+        let tensors: Vec<&Tensor> = inputs.iter().map(|input| input.torch()).collect();
+        outputs.iter_mut().for_each(|output| *output = None);
+        let results = trainer.evaluate(&tensors).map_err(Wrong::of_run)?;
+        Self::give(results, outputs)?;
         self.wait()
     }
 }

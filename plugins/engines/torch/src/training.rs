@@ -256,9 +256,7 @@ impl Trainer {
                 self.inputs = inputs.iter().map(copy).collect::<Result<_, _>>()?;
             }
             Part::Forward => {
-                let count = self.inputs.len() - usize::from(self.settings.loss != Loss::Output);
-                let inputs: Vec<&Tensor> = self.inputs.iter().take(count).collect();
-                self.outputs = self.program.run(&inputs, true)?;
+                self.outputs = self.program.run(&self.own_inputs(), true)?;
             }
             Part::Loss => self.loss = Some(self.loss()?),
             Part::Backward => self.done()?.f_backward()?,
@@ -266,6 +264,22 @@ impl Trainer {
             Part::Zeroing => self.optimiser.zero_grad()?,
         }
         Ok(())
+    }
+
+    /// Computes outputs and loss as in inference, and changes nothing.
+    pub(crate) fn evaluate(&mut self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Wrong> {
+        self.run(Part::Copy, inputs)?;
+        tch::no_grad(|| {
+            self.outputs = self.program.run(&self.own_inputs(), false)?;
+            self.loss = Some(self.loss()?);
+            self.take()
+        })
+    }
+
+    /// Returns the inputs of the step that are the model's own.
+    fn own_inputs(&self) -> Vec<&Tensor> {
+        let count = self.inputs.len() - usize::from(self.settings.loss != Loss::Output);
+        self.inputs.iter().take(count).collect()
     }
 
     fn done(&self) -> Result<&Tensor, Wrong> {
@@ -374,6 +388,28 @@ mod tests {
         }
         assert_eq!(sum(&program), before);
         assert_ne!(sum(&trainer.program), before);
+    }
+
+    #[test]
+    fn evaluating_changes_nothing() {
+        let settings = settings(Optimiser::Sgd { momentum: 0.9 });
+        let mut trainer = Trainer::new(&digits(), settings, Device::Cpu).expect("a trainer");
+        let images = Tensor::ones([2, 1, 8, 8], (Kind::Float, Device::Cpu));
+        let target = Tensor::from_slice(&[1_i64, 2]);
+        let batch = [&images, &target];
+        let loss = |results: Vec<Tensor>| results[1].double_value(&[0]);
+        let step = |trainer: &mut Trainer| {
+            for (part, _) in Part::ALL {
+                trainer.run(part, &batch).expect("a part of a step");
+            }
+            loss(trainer.take().expect("results"))
+        };
+        let first = loss(trainer.evaluate(&batch).expect("results"));
+        assert_eq!(first, loss(trainer.evaluate(&batch).expect("results")));
+        assert_eq!(first, step(&mut trainer), "the loss of a step is that before its update");
+        let second = loss(trainer.evaluate(&batch).expect("results"));
+        assert_ne!(second, first, "the step has changed the weights");
+        assert_eq!(second, step(&mut trainer));
     }
 
     #[test]

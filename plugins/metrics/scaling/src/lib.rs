@@ -11,6 +11,10 @@ varies them by several `[[backend]]` tables of one plugin: over threads, cases a
 build, regardless of the backend's name. The manifest must ensure that their options are equal as well; the attribute
 `baseline-backend` names the chosen one.
 
+`scaling.training-to-inference` compares modes: the throughput of inference divided by that of training, of the case that
+is equal in all else. If the query of each is a batch, a step takes that many times as long as a pass. The throughput of
+training is `training.throughput` if the run has it, which is that of steps without marks.
+
 In `server` and `constant-rate` the throughput is the offered rate, which does not show scaling.
 */
 
@@ -22,6 +26,9 @@ use plugin_guest::{
 
 /// The metric that is read from the view `results`.
 const THROUGHPUT: &str = "throughput.samples";
+
+/// The metric of training cases that is read instead, if the run has it.
+const TRAINED: &str = "training.throughput";
 
 /// Scenarios in which queries arrive at a given rate.
 const OFFERED: [&str; 2] = ["server", "constant-rate"];
@@ -66,13 +73,15 @@ impl RunMetric for Scaling {
 
     fn outline(_: &NoOptions) -> Result<Vec<Measurement>, Error> {
         let gap = || Err(Gap::not_measured("nothing is measured yet"));
-        Ok(Axis::ALL.map(|axis| axis.measurement(gap())).into())
+        let axes = Axis::ALL.iter().map(|axis| axis.measurement(gap()));
+        Ok(axes.chain([training_measurement(gap())]).collect())
     }
 
     fn compute(views: &dyn Views, _: &NoOptions) -> Result<Vec<(String, Measurement)>, Error> {
         let cases = cases(views)?;
         let all = cases.iter().flat_map(|case| {
-            Axis::ALL.map(|axis| (case.id.clone(), efficiency(case, axis, &cases)))
+            let axes = Axis::ALL.iter().map(|axis| efficiency(case, *axis, &cases));
+            axes.chain([training(case, &cases)]).map(|one| (case.id.clone(), one))
         });
         Ok(all.collect())
     }
@@ -85,9 +94,10 @@ struct Case {
     id: String,
     backend: String,
     scenario: String,
+    mode: String,
     /// The value of each axis; `None` if the run does not state it.
     axes: [Option<u64>; 3],
-    /// All other coordinates except the backend's name.
+    /// All other coordinates except the names of backend and mode.
     others: Vec<String>,
     throughput: Result<Rate, Gap>,
 }
@@ -102,8 +112,15 @@ struct Rate {
 fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
     let results = View::read(views, "results")?;
     let mut throughputs = BTreeMap::new();
-    for row in results.rows().filter(|row| row.text("metric") == Ok(THROUGHPUT)) {
-        throughputs.insert(row.text("case_id")?.to_owned(), rate(&row)?);
+    for wanted in [THROUGHPUT, TRAINED] {
+        for row in results.rows().filter(|row| row.text("metric") == Ok(wanted)) {
+            let id = row.text("case_id")?;
+            match rate(&row, wanted)? {
+                // Cases of other modes have a gap there.
+                Err(_) if throughputs.contains_key(id) => {}
+                found => drop(throughputs.insert(id.to_owned(), found)),
+            }
+        }
     }
     let view = View::read(views, "cases")?;
     let mut cases = Vec::new();
@@ -115,9 +132,13 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
             Ok(row.optional_integer(column)?.and_then(|value| u64::try_from(value).ok()))
         };
         let id = row.text("case_id")?.to_owned();
-        // Cases are compared along the scaling axis and across backends; all other coordinates are equal.
-        let compared =
-            [host_record::Axis::Batch, host_record::Axis::Clients, host_record::Axis::Backend];
+        // Cases are compared along the scaling axis, across backends and between modes; all other coordinates are equal.
+        let compared = [
+            host_record::Axis::Batch,
+            host_record::Axis::Clients,
+            host_record::Axis::Backend,
+            host_record::Axis::Mode,
+        ];
         let others = host_record::Axis::ALL
             .iter()
             .filter(|axis| !compared.contains(axis))
@@ -127,6 +148,7 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
         cases.push(Case {
             backend: row.text("backend")?.to_owned(),
             scenario: row.text("scenario")?.to_owned(),
+            mode: row.text("mode")?.to_owned(),
             axes: [number("batch")?, number("threads")?, number("clients")?],
             others: others.collect::<Result<_, Error>>()?,
             throughput: throughputs.remove(&id).unwrap_or_else(|| {
@@ -140,7 +162,7 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
     Ok(cases)
 }
 
-fn rate(row: &Row<'_>) -> Result<Result<Rate, Gap>, Error> {
+fn rate(row: &Row<'_>, metric: &str) -> Result<Result<Rate, Gap>, Error> {
     Ok(match row.optional_real("value")? {
         Some(value) if value > 0.0 => {
             let bounds = (row.optional_real("interval_low")?, row.optional_real("interval_high")?);
@@ -153,7 +175,7 @@ fn rate(row: &Row<'_>) -> Result<Result<Rate, Gap>, Error> {
         Some(value) => Err(Gap::unsupported(format!("a throughput of {value} is not usable"))),
         None => {
             let reason = row.optional_text("gap_reason")?.unwrap_or("no reason given");
-            Err(Gap::not_measured(format!("`{THROUGHPUT}` is a gap: {reason}")))
+            Err(Gap::not_measured(format!("`{metric}` is a gap: {reason}")))
         }
     })
 }
@@ -178,6 +200,10 @@ fn efficiency(case: &Case, axis: Axis, cases: &[Case]) -> Measurement {
     }
 }
 
+fn offered(scenario: &str) -> Gap {
+    Gap::unsupported(format!("in the {scenario} scenario the throughput is the offered rate"))
+}
+
 type Efficiency<'a> = (f64, Option<(f64, f64)>, &'a Case);
 
 fn against_baseline<'a>(
@@ -193,13 +219,11 @@ fn against_baseline<'a>(
         }));
     };
     if OFFERED.contains(&&*case.scenario) {
-        return Err(Gap::unsupported(format!(
-            "in the {} scenario the throughput is the offered rate",
-            case.scenario
-        )));
+        return Err(offered(&case.scenario));
     }
     let is_equal = |other: &&Case| {
         other.others == case.others
+            && other.mode == case.mode
             && (axis == Axis::Threads || other.backend == case.backend)
             && Axis::ALL.iter().all(|&fixed| {
                 fixed == axis || other.axes[fixed as usize] == case.axes[fixed as usize]
@@ -231,6 +255,50 @@ fn against_baseline<'a>(
         |((low, high), (base_low, base_high))| (low / base_high * factor, high / base_low * factor),
     );
     Ok((this.value / base.value * factor, interval, baseline))
+}
+
+fn training_measurement(value: Result<f64, Gap>) -> Measurement {
+    Measurement::new("scaling.training-to-inference", value, "1", Direction::Lower).with_attribute(
+        "definition",
+        "throughput of inference / throughput of training, of otherwise equal cases",
+    )
+}
+
+/// Compares a training case with the otherwise equal inference case.
+fn training(case: &Case, cases: &[Case]) -> Measurement {
+    let found = || -> Result<_, Gap> {
+        if case.mode != "training" {
+            let mode = &case.mode;
+            return Err(Gap::unsupported(format!("the mode of the case is `{mode}`")));
+        }
+        if OFFERED.contains(&&*case.scenario) {
+            return Err(offered(&case.scenario));
+        }
+        let is_equal = |other: &&Case| {
+            other.mode == "inference"
+                && other.others == case.others
+                && other.backend == case.backend
+                && other.axes == case.axes
+        };
+        let inference = cases.iter().find(is_equal).ok_or_else(|| {
+            Gap::not_measured("the run has no otherwise equal case of the mode `inference`")
+        })?;
+        let own = case.throughput.clone()?;
+        Ok((inference.throughput.clone()?, own, inference))
+    };
+    match found() {
+        Ok((pass, step, inference)) => {
+            let found = training_measurement(Ok(pass.value / step.value))
+                .with_attribute("baseline", inference.id.as_str());
+            match (pass.interval, step.interval) {
+                (Some(pass), Some(step)) if step.0 > 0.0 => {
+                    found.with_interval(pass.0 / step.1, pass.1 / step.0)
+                }
+                _ => found,
+            }
+        }
+        Err(gap) => training_measurement(Err(gap)),
+    }
 }
 
 #[cfg(test)]
@@ -355,6 +423,30 @@ mod tests {
         let made = [("b1", "cpu", 1, None, Some(5.0)), ("b2", "cpu", 2, None, Some(5.0))];
         let offered = "in the server scenario the throughput is the offered rate";
         assert_eq!(value(&views("server", &made), "b2", "scaling.batch"), Err(offered.into()));
+    }
+
+    #[test]
+    fn training_is_compared_with_inference() {
+        let made =
+            [("pass", "torch", 8, None, Some(600.0)), ("step", "torch", 8, None, Some(90.0))];
+        let mut views = views("single-stream", &made);
+        let alone = "the run has no otherwise equal case of the mode `inference`";
+        let cases = views.get_mut("cases").expect("a view");
+        let column = cases.columns.iter().position(|column| column == "mode").expect("a column");
+        cases.rows[1][column] = "training".into();
+        let ratio = "scaling.training-to-inference";
+        assert_eq!(value(&views, "step", ratio), Ok(600.0 / 90.0));
+        assert_eq!(value(&views, "pass", ratio), Err("the mode of the case is `inference`".into()));
+        // A pass and a step are no batches of one series.
+        assert!(value(&views, "step", "scaling.batch").is_err());
+        let row = |id: &str, value: Cell| {
+            vec![id.into(), TRAINED.into(), value, Cell::Null, Cell::Null, Cell::Null]
+        };
+        let results = views.get_mut("results").expect("a view");
+        results.rows.extend([row("step", Cell::Real(100.0)), row("pass", Cell::Null)]);
+        assert_eq!(value(&views, "step", ratio), Ok(6.0), "of steps without marks");
+        views.get_mut("cases").expect("a view").rows[0][column] = "generation".into();
+        assert_eq!(value(&views, "step", ratio), Err(alone.into()));
     }
 
     #[test]

@@ -186,7 +186,7 @@ pub fn humanise(value: f64, unit: &str) -> String {
 /// with two digits after the point, because their differences matter. So are parts of peaks, with one digit.
 #[must_use]
 pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
-    if unit == "1" && metric.starts_with("accuracy.") {
+    if unit == "1" && (metric.starts_with("accuracy.") || metric.ends_with("accuracy")) {
         return format!("{:.2}{THIN}%", value * 100.0);
     }
     if unit == "1" && metric.ends_with("-utilisation") {

@@ -12,6 +12,7 @@ use report_common::{
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
+use crate::training;
 
 /// Limit on the models for which charts are drawn.
 const MAXIMUM_MODELS: usize = 6;
@@ -37,6 +38,7 @@ pub(crate) fn page(run: &Run) -> Markup {
         ("batch", "Latency and throughput against batch size", batches(run)),
         ("trade", "Throughput against latency", trades(run)),
         ("roofline", "Roofline", rooflines(run, &labels)),
+        ("training", "Training", training::section(run, &labels)),
         ("warnings", "Warnings", warnings(run, &labels)),
         ("missing", "Not measured", missing(run, &labels)),
         ("parity", "Outputs compared with the reference's", parity(run, &labels)),

@@ -303,3 +303,48 @@ fn outputs_that_were_compared_are_told_with_all_figures() {
         assert!(page.contains(said), "{said}");
     }
 }
+
+#[test]
+fn a_trained_case_has_its_phases_and_its_curves() {
+    let mut tables = advised(&QUICKSTART);
+    assert!(!rendered(&tables).contains("<section id=\"training\""));
+    let results = tables.get_mut("results").expect("a view");
+    let row = results.rows[0].clone();
+    let mut add = |metric: &str, unit: &str, value: f64| {
+        let mut row = row.clone();
+        (row[1], row[2]) = (Cell::Text(metric.into()), Cell::Real(value));
+        for column in [5, 6] {
+            row[column] = Cell::Null;
+        }
+        let place = results.columns.iter().position(|column| column == "unit").expect("a column");
+        row[place] = Cell::Text(unit.into());
+        results.rows.push(row);
+    };
+    add("training.phase.forward", "ns", 3e6);
+    add("training.phase.backward", "ns", 6e6);
+    add("training.explained", "%", 90.0);
+    add("training.cost-of-looking", "%", 5.0);
+    made_up::change_report(&mut tables, 0, |report| {
+        let epoch = |loss, right| report_common::host_record::Epoch {
+            loss: Some(loss),
+            right: Some(right),
+            test_loss: Some(loss * 2.0),
+            ..Default::default()
+        };
+        report.conditions.learning = Some(Ok(report_common::host_record::Learning {
+            steps: 2,
+            batch: 8,
+            test_examples: 10,
+            losses: vec![Some(2.0), Some(1.0), None, Some(0.01)],
+            epochs: vec![epoch(1.5, 4), epoch(0.01, 9)],
+            ..Default::default()
+        }));
+    });
+    let page = rendered(&tables).replace('\u{202f}', " ");
+    assert!(page.contains("<section id=\"training\""));
+    assert!(page.contains("forward 3.00 ms (30.0 %)</li>"), "{page}");
+    assert!(page.contains("between 1.00 ms (10.0 %)</li>"), "what no phase explains");
+    assert!(page.contains("Looking costs 5.0 % of a step."));
+    assert!(page.contains("the last epoch's mean is 0.0100, that of the test after it 0.0200."));
+    assert!(page.contains("Accuracy of the test after each of 2 epochs; the last is 90.00 %."));
+}

@@ -31,6 +31,14 @@ impl Axis {
         Self { logarithmic: false, low: 0.0, high: high * 1.08, from, to }
     }
 
+    /// Returns a linear axis around values, with some room at both ends.
+    pub(crate) fn around(values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Self {
+        let (low, high) = bounds(values);
+        // The ends differ by at least a thousandth, so that nearly equal values are not magnified.
+        let room = ((high - low) * 0.08).max(high.abs() * 5e-4).max(f64::MIN_POSITIVE);
+        Self { logarithmic: false, low: low - room, high: high + room, from, to }
+    }
+
     /// Returns an axis from zero if the values are of similar size; logarithmic if small ones would
     /// vanish.
     pub(crate) fn fitting(values: &[f64], from: f64, to: f64) -> Self {

@@ -10,13 +10,17 @@ distinguishes series by colour alone.
 mod axis;
 mod batch;
 mod distribution;
+mod learning;
 mod mark;
 mod roofline;
+mod steps;
 mod trade;
 
 pub(crate) use batch::{Series, batch};
 pub(crate) use distribution::distribution;
+pub(crate) use learning::learning;
 pub(crate) use roofline::{Load, Roof, roofline};
+pub(crate) use steps::{Bar, Part, steps, tooltip};
 pub(crate) use trade::{Point, trade};
 
 use maud::{Markup, html};
