@@ -45,6 +45,9 @@ pub(crate) fn of(model: &Model, graph: &Graph) -> u64 {
 impl<'a> Collected<'a> {
     fn graph(&mut self, graph: &'a Graph) {
         graph.initializers.iter().for_each(|tensor| self.tensor(&tensor.name, tensor));
+        // Of a sparse tensor, the elements that are stored.
+        let sparse = graph.sparse_initializers.iter().filter_map(|tensor| tensor.values.as_ref());
+        sparse.for_each(|tensor| self.tensor(&tensor.name, tensor));
         self.nodes(&graph.nodes);
     }
 

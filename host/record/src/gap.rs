@@ -284,6 +284,9 @@ pub enum NotMeasured {
         without_formula: Vec<String>,
         /// Operators whose outputs have shapes that only their values tell.
         without_shape: Vec<String>,
+        /// Sparse tensors.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sparse: Vec<String>,
     },
     /// No table has the device's peaks, and it is not a processor that could be calibrated.
     NoPeaks {
@@ -566,17 +569,25 @@ impl fmt::Display for NotMeasured {
             Self::TooCostly => {
                 formatter.write_str("a pass of these shapes costs more than can be counted")
             }
-            Self::NoFormula { without_formula, without_shape } => {
+            Self::NoFormula { without_formula, without_shape, sparse } => {
+                let mut reasons = Vec::new();
+                let operators = |names: &[String]| list(&quoted(names), "and");
                 if !without_formula.is_empty() {
-                    let operators = list(&quoted(without_formula), "and");
-                    write!(formatter, "there is no formula for the cost of {operators}")?;
+                    let operators = operators(without_formula);
+                    reasons.push(format!("there is no formula for the cost of {operators}"));
                 }
                 if !without_shape.is_empty() {
-                    let and = if without_formula.is_empty() { "" } else { "; " };
-                    let operators = list(&quoted(without_shape), "and");
-                    write!(formatter, "{and}shapes behind {operators} depend on values")?;
+                    let operators = operators(without_shape);
+                    reasons.push(format!("shapes behind {operators} depend on values"));
                 }
-                Ok(())
+                if !sparse.is_empty() {
+                    let are = if sparse.len() == 1 { "is" } else { "are" };
+                    reasons.push(format!(
+                        "{} {are} sparse, and costs are counted for tensors with all their elements",
+                        operators(sparse)
+                    ));
+                }
+                formatter.write_str(&reasons.join("; "))
             }
             Self::NoPeaks { device } => write!(
                 formatter,
