@@ -255,7 +255,14 @@ impl Facts {
             let port = |value: &Value| Port { name: value.name.clone(), axes: value.axes.clone() };
             values.iter().map(port).collect()
         };
+        let values = || self.inputs.iter().chain(&self.outputs);
+        let of_element = |value: &Value| {
+            Some((value.name.clone(), element::bits(value.element.as_deref()?)?))
+        };
+        let is_truth = |value: &&Value| value.element.as_deref() == Some("bool");
         ModelStructure {
+            element_bits: values().filter_map(of_element).collect(),
+            truth_values: values().filter(is_truth).map(|value| value.name.clone()).collect(),
             signature: Some(Signature {
                 inputs: ports(&self.inputs),
                 outputs: ports(&self.outputs),

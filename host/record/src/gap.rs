@@ -146,10 +146,16 @@ pub enum Unsupported {
         /// The reason.
         obstacle: AxisObstacle,
     },
-    /// The model's weights alone take more memory than a case may use.
+    /// The model's weights, inputs and outputs alone take more memory than a case may use.
     Memory {
-        /// Size of the weights.
+        /// Size of the weights; 0 if they lie in another memory than the process's.
         weights_bytes: u64,
+        /// Size of the inputs of a query, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inputs_bytes: Option<u64>,
+        /// Size of its outputs, as far as it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outputs_bytes: Option<u64>,
         /// The manifest's `memory-limit`.
         limit_bytes: u64,
     },
@@ -473,12 +479,22 @@ impl fmt::Display for Unsupported {
                 )
             }
             Self::Axes { obstacle } => obstacle.fmt(formatter),
-            Self::Memory { weights_bytes, limit_bytes } => write!(
-                formatter,
-                "the model's weights take {}, more than the `memory-limit` of {}",
-                bytes(*weights_bytes),
-                bytes(*limit_bytes)
-            ),
+            Self::Memory { weights_bytes, inputs_bytes, outputs_bytes, limit_bytes } => {
+                let parts = [
+                    ("weights", Some(*weights_bytes)),
+                    ("inputs", *inputs_bytes),
+                    ("outputs", *outputs_bytes),
+                ];
+                let parts = parts.iter().filter_map(|(name, size)| {
+                    size.filter(|size| *size > 0).map(|size| format!("{name} take {}", bytes(size)))
+                });
+                write!(
+                    formatter,
+                    "the model's {}, more than the `memory-limit` of {}",
+                    list(&parts.collect::<Vec<_>>(), "and"),
+                    bytes(*limit_bytes)
+                )
+            }
             Self::InputKind { input, value_kind } => write!(
                 formatter,
                 "the model's input `{input}` is a {value_kind}, which can neither be drawn nor read from a \
