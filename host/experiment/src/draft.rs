@@ -13,7 +13,8 @@ use host_manifest::{
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError, PlannedCase};
 use host_record::{
-    Axis, AxisRole, CaseKey, Failure, FileId, InputSource, Limit, ModelStructure, Pin, list_of_processors,
+    Axis, AxisRole, CaseKey, Failure, FileId, InputSource, Limit, ModelStructure, Pin,
+    list_of_processors,
 };
 use host_registry::Registry;
 use host_run::{Interrupt, LocalExecutor};

@@ -124,7 +124,10 @@ impl Meaning<'_> {
     /// # Errors
     ///
     /// If a symbol has two sizes.
-    pub fn output_shapes(&self, wanted: &Wanted<'_>) -> Result<Vec<Option<Vec<u64>>>, AxisObstacle> {
+    pub fn output_shapes(
+        &self,
+        wanted: &Wanted<'_>,
+    ) -> Result<Vec<Option<Vec<u64>>>, AxisObstacle> {
         let symbols = self.symbols(wanted)?;
         let size = |axis: &PortAxis| match axis {
             PortAxis::Fixed(size) => Some(*size),
@@ -195,9 +198,7 @@ impl Meaning<'_> {
     /// Returns the axes that would be sequence axes if the manifest gave them no size.
     fn sized(&self) -> Vec<OpenAxis> {
         let open = |AxisPlace { input, axis, size }: AxisPlace| match size {
-            PortAxis::Dynamic(symbol) => {
-                Some(OpenAxis { input, axis, symbol, expression: None })
-            }
+            PortAxis::Dynamic(symbol) => Some(OpenAxis { input, axis, symbol, expression: None }),
             PortAxis::Fixed(_) => None,
         };
         match self.sizes.choice.sequence {
@@ -367,7 +368,8 @@ mod tests {
     #[test]
     fn outputs_follow_from_inputs_if_their_symbols_do() {
         let inputs: Axes<'_> = &[("x", &["batch", "seq"])];
-        let outputs: Axes<'_> = &[("y", &["batch", "2*seq"]), ("z", &["batch", "boxes"]), ("n", &[])];
+        let outputs: Axes<'_> =
+            &[("y", &["batch", "2*seq"]), ("z", &["batch", "boxes"]), ("n", &[])];
         let model = Model::new(inputs, outputs);
         let wanted = Wanted { batch: 4, length: Some(8), ..Wanted::default() };
         let found = model.meaning().and_then(|meaning| meaning.output_shapes(&wanted));

@@ -256,9 +256,8 @@ impl Facts {
             values.iter().map(port).collect()
         };
         let values = || self.inputs.iter().chain(&self.outputs);
-        let of_element = |value: &Value| {
-            Some((value.name.clone(), element::bits(value.element.as_deref()?)?))
-        };
+        let of_element =
+            |value: &Value| Some((value.name.clone(), element::bits(value.element.as_deref()?)?));
         let is_truth = |value: &&Value| value.element.as_deref() == Some("bool");
         ModelStructure {
             element_bits: values().filter_map(of_element).collect(),

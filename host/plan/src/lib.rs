@@ -415,12 +415,8 @@ impl Plan {
             if all > limit_bytes {
                 let inputs_bytes = traffic.map(|traffic| traffic.inputs_bytes);
                 let outputs_bytes = traffic.map(|traffic| traffic.outputs_bytes);
-                let gap = Unsupported::Memory {
-                    weights_bytes,
-                    inputs_bytes,
-                    outputs_bytes,
-                    limit_bytes,
-                };
+                let gap =
+                    Unsupported::Memory { weights_bytes, inputs_bytes, outputs_bytes, limit_bytes };
                 return Err(gap.into());
             }
         }

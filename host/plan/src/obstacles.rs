@@ -146,7 +146,10 @@ fn bytes(
     let size = |(port, shape): (&Port, Option<Vec<u64>>)| {
         let bits = *structure.element_bits.get(&port.name)?;
         let elements = shape?.into_iter().fold(1, u64::saturating_mul);
-        Some(u64::try_from((u128::from(elements) * u128::from(bits)).div_ceil(8)).unwrap_or(u64::MAX))
+        Some(
+            u64::try_from((u128::from(elements) * u128::from(bits)).div_ceil(8))
+                .unwrap_or(u64::MAX),
+        )
     };
     ports.iter().zip(shapes).filter_map(size).fold(0, u64::saturating_add)
 }

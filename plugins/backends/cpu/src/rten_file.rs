@@ -124,8 +124,7 @@ fn add_attributes_of(node: &mut NodeProto, ranks: &BTreeMap<String, usize>) {
     if !matches!(node.domain.as_deref(), None | Some("" | "ai.onnx")) {
         return;
     }
-    let attribute =
-        |name: &str| node.attribute.iter().find(|it| it.name.as_deref() == Some(name));
+    let attribute = |name: &str| node.attribute.iter().find(|it| it.name.as_deref() == Some(name));
     let listed = |name: &str| attribute(name).map(|attribute| attribute.ints.len());
     // The engine knows the other attributes of a pooling.
     let is_pool = matches!(node.op_type.as_deref(), Some("AveragePool" | "MaxPool"));
@@ -142,7 +141,8 @@ fn add_attributes_of(node: &mut NodeProto, ranks: &BTreeMap<String, usize>) {
     let Some(axes) = axes else { return };
     let is_same = attribute("auto_pad").and_then(|it| it.s.as_deref());
     let is_same = is_same.is_some_and(|padding| padding.starts_with("SAME"));
-    let defaults = [("strides", vec![1; axes]), ("dilations", vec![1; axes]), ("pads", vec![0; 2 * axes])];
+    let defaults =
+        [("strides", vec![1; axes]), ("dilations", vec![1; axes]), ("pads", vec![0; 2 * axes])];
     let missing: Vec<_> = defaults
         .into_iter()
         // A list of pads beside a rule for them would contradict it.
