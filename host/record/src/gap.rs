@@ -717,7 +717,13 @@ mod tests {
                 "the model `m` has no file for int8, only for fp32",
             ),
             (
-                Unsupported::Memory { weights_bytes: 4_400_193_536, limit_bytes: 2 << 30 }.into(),
+                Unsupported::Memory {
+                    weights_bytes: 4_400_193_536,
+                    inputs_bytes: None,
+                    outputs_bytes: None,
+                    limit_bytes: 2 << 30,
+                }
+                .into(),
                 "the model's weights take 4.10 GiB, more than the `memory-limit` of 2 GiB",
             ),
             (
