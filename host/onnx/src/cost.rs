@@ -17,6 +17,7 @@ const PRODUCTS: &[&str] = &[
     "Conv",
     "ConvInteger",
     "ConvTranspose",
+    "DynamicQuantizeLSTM",
     "Einsum",
     "GRU",
     "Gemm",
@@ -27,6 +28,9 @@ const PRODUCTS: &[&str] = &[
     "QLinearMatMul",
     "RNN",
 ];
+
+/// Operators with products that ONNX Runtime puts in the place of the standard's, in its domain.
+const OF_ONNX_RUNTIME: &[&str] = &["DynamicQuantizeLSTM"];
 
 /// Operators without products that work on each element, or move elements. The shape of the first input is that of
 /// the output.
@@ -195,7 +199,9 @@ fn is_of(list: &[&str], node: &Node) -> bool {
 
 /// Returns whether an operator is one of the standard whose products are known.
 fn has_formula(node: &Node) -> bool {
-    matches!(node.domain.as_str(), "" | "ai.onnx")
+    let is_known = is_of(OF_ONNX_RUNTIME, node) && node.domain == "com.microsoft";
+    is_known
+        || matches!(node.domain.as_str(), "" | "ai.onnx")
         && [PRODUCTS, ELEMENTWISE, PAIRWISE, OTHERS].iter().any(|list| is_of(list, node))
         // The products of more factors depend on the order in which an engine takes them.
         && (node.operator != "Einsum" || node.inputs.len() <= 2)
@@ -474,7 +480,7 @@ fn products(node: &Node, inputs: &[Known], outputs: &[Known]) -> Option<u64> {
             (*inputs.first()?.shape.get(axis)?, output.count())
         }
         // All weights, for each step and example.
-        "LSTM" | "GRU" | "RNN" => {
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => {
             let weights = inputs.get(1)?.count().saturating_add(inputs.get(2)?.count());
             (weights, product(inputs.first()?.shape.get(..2)?))
         }
@@ -683,10 +689,12 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
         }
         "QLinearMatMul" => one(first?.shaped(product_shape(&first?.shape, &inputs.get(3)?.shape)?)),
         "Einsum" => one(first?.shaped(Equation::of(node, inputs)?.shape()?)),
-        "LSTM" | "GRU" | "RNN" => {
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => {
             let recurrent = inputs.get(2)?;
             let [steps, batch] = *first?.shape.get(..2)?.as_array()?;
-            let (directions, width) = (*recurrent.shape.first()?, *recurrent.shape.get(2)?);
+            // Quantised weights are transposed.
+            let of_width = if node.operator == "DynamicQuantizeLSTM" { 1 } else { 2 };
+            let (directions, width) = (*recurrent.shape.first()?, *recurrent.shape.get(of_width)?);
             let last = first?.shaped(vec![directions, batch, width]);
             Some(vec![first?.shaped(vec![steps, directions, batch, width]), last.clone(), last])
         }
@@ -1307,6 +1315,12 @@ mod tests {
         let found = cost(&[6, 2, 3], weights, vec![node("LSTM", &["x", "w", "r"], "y")]);
         assert_eq!(known(&found)[0], 2 * 6 * 2 * (2 * 16 * 3 + 2 * 16 * 4));
         assert_eq!(known(&found)[1], 4 * (36 + 96 + 128 + 6 * 2 * 2 * 4));
+        let weights = vec![weight("w", 3, &[2, 3, 16]), weight("r", 3, &[2, 4, 16])];
+        let mut quantised = node("DynamicQuantizeLSTM", &["x", "w", "r"], "y");
+        quantised.domain = "com.microsoft".into();
+        let found = cost(&[6, 2, 3], weights, vec![quantised]);
+        assert_eq!(known(&found)[0], 2 * 6 * 2 * (2 * 16 * 3 + 2 * 16 * 4));
+        assert_eq!(known(&found)[1], 4 * 36 + 96 + 128 + 4 * 6 * 2 * 2 * 4);
     }
 
     #[test]

@@ -117,6 +117,8 @@ pub struct Facts {
 const QUANTISED: &[&str] = &[
     "ConvInteger",
     "DequantizeLinear",
+    "DynamicQuantizeLSTM",
+    "DynamicQuantizeMatMul",
     "MatMulInteger",
     "QAttention",
     "QGemm",
