@@ -411,6 +411,7 @@ impl Plan {
             let weights = model.weights_bytes.get(file).filter(|_| found.device.kind == "cpu");
             let weights_bytes = weights.copied().unwrap_or(0);
             let traffic = self.obstacles.traffic(cell.model, cell.precision, cell.extent());
+            let traffic = traffic.filter(|_| weights_bytes <= limit_bytes);
             let all = weights_bytes.saturating_add(traffic.map_or(0, Traffic::total));
             if all > limit_bytes {
                 let inputs_bytes = traffic.map(|traffic| traffic.inputs_bytes);

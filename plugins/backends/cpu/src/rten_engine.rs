@@ -113,12 +113,15 @@ impl RtenModel {
 
     pub(crate) fn prepare(&self, request: &PrepareRequest<'_>) -> Result<RtenSession> {
         if request.precision != PRECISION {
-            // The device offers more, with another engine.
-            let message = format!(
-                "the engine `rten` computes in {PRECISION} only; for {}, set the backend's option \
-                 `engine = \"onnxruntime\"`",
-                request.precision
-            );
+            let asked = request.precision;
+            let message = match asked {
+                // The device offers it, with the other engine.
+                "int8" => format!(
+                    "the engine `rten` computes in {PRECISION} only; for {asked}, set the backend's option \
+                     `engine = \"onnxruntime\"`"
+                ),
+                _ => format!("the engine `rten` computes in {PRECISION} only, not in {asked}"),
+            };
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
         let loaded = Arc::clone(&self.loaded);

@@ -159,8 +159,8 @@ mod tests {
     fn texts(svg: &str) -> Vec<(String, Area)> {
         let texts = svg.split("<text").skip(1).filter(|text| !text.contains("tick"));
         let of = |text: &str, name: &str| {
-            let value = text.split_once(&format!("{name}=\"")).expect("it has one").1;
-            value.split_once('"').expect("an end").0.to_owned()
+            let value = text.split_once(&format!("{name}=\""))?.1;
+            Some(value.split_once('"')?.0.to_owned())
         };
         let area = |text: &str| {
             let content = text.split_once('>').expect("a text").1;
