@@ -165,10 +165,14 @@ mod tests {
         let area = |text: &str| {
             let content = text.split_once('>').expect("a text").1;
             let content = content.split_once('<').expect("an end").0.to_owned();
-            let [x, y] =
-                ["x", "y"].map(|name| of(text, &format!(" {name}")).parse().expect("a number"));
-            let half = super::super::CHARACTER / 2.0 * content.chars().count() as f64;
-            let right: f64 = if of(text, "text-anchor") == "middle" { x + half } else { x };
+            let number = |name| of(text, name).and_then(|it| it.parse::<f64>().ok());
+            let (x, y) = (number(" x").expect("a place"), number(" y").expect("a place"));
+            let width = super::super::CHARACTER * content.chars().count() as f64;
+            let right = match of(text, "text-anchor").as_deref() {
+                Some("middle") => x + width / 2.0,
+                Some("end") => x,
+                _ => x + width,
+            };
             let area = area_of_line(&content, (right, y));
             (content, area)
         };
