@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use report_common::{Scale, humanise};
 
 use super::axis::Axis;
-use super::{Area, Plot, along, area_of_line, free, labelled, mark, path, px, svg};
+use super::{Area, CHARACTER, Plot, along, area_of_line, free, labelled, mark, path, px, svg};
 
 const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 420.0;
@@ -87,13 +87,16 @@ pub(crate) fn roofline(
     });
     let bandwidth = roof.bandwidth.map(|bandwidth| {
         let text = humanise(bandwidth, "B/s");
-        // Along the slope, from its middle on.
+        // Along the slope, from its middle on: on its left, or if the slope is short, on its right.
         let ends = (begin.ln(), roof.ridge().unwrap_or(highest).ln());
-        let places = [0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 0.3].map(|part: f64| {
+        let along = [0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 0.3].map(|part: f64| {
             let intensity = (ends.0 + part * (ends.1 - ends.0)).exp();
-            let (left, above) = place(intensity, roof.at(intensity));
-            (left - 10.0, above - 4.0)
+            place(intensity, roof.at(intensity))
         });
+        let width = CHARACTER * text.chars().count() as f64;
+        let left = along.map(|(x, y)| (x - 10.0, y - 4.0));
+        let right = along.map(|(x, y)| (x + 10.0 + width, y + 16.0));
+        let places = [left, right].concat();
         let place = free(&text, &places, PLOT, &taken);
         taken.push(area_of_line(&text, place));
         (text, place)
@@ -167,7 +170,7 @@ mod tests {
             let content = content.split_once('<').expect("an end").0.to_owned();
             let number = |name| of(text, name).and_then(|it| it.parse::<f64>().ok());
             let (x, y) = (number(" x").expect("a place"), number(" y").expect("a place"));
-            let width = super::super::CHARACTER * content.chars().count() as f64;
+            let width = CHARACTER * content.chars().count() as f64;
             let right = match of(text, "text-anchor").as_deref() {
                 Some("middle") => x + width / 2.0,
                 Some("end") => x,
