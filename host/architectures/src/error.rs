@@ -16,6 +16,14 @@ pub enum ArchitectureError {
         /// The name.
         name: String,
     },
+    /// The word stands for several architectures.
+    #[error("`{word}` is not one architecture, but several")]
+    Group {
+        /// The word.
+        word: String,
+        /// Their names.
+        names: Vec<&'static str>,
+    },
     /// The architecture has no such size.
     #[error("`{architecture}` has no size `{size}`")]
     UnknownSize {
@@ -70,6 +78,7 @@ impl ArchitectureError {
                 let known: Vec<_> = known.iter().map(|size| size.name).collect();
                 Some(hint(size, &known, "it has"))
             }
+            Self::Group { names, .. } => Some(format!("name one of `{}`", names.join("`, `"))),
             Self::NotASize { .. } => Some("write sizes as in `gpt2:layers=6,width=384`".into()),
             Self::Twice { .. } | Self::Unfit { .. } => None,
         }

@@ -53,6 +53,10 @@ impl FromStr for Architecture {
             Some((name, given)) => (name, given.split(',').collect()),
             None => (text, Vec::new()),
         };
+        if Self::is_group(text) {
+            let names = Self::group(text).map(|family| family.name).collect();
+            return Err(ArchitectureError::Group { word: text.into(), names });
+        }
         let family = FAMILIES.iter().find(|family| family.name == name);
         let family = family.ok_or_else(|| ArchitectureError::Unknown { name: name.into() })?;
         let defaults = family.sizes.iter().map(|size| (size.name, size.default));
@@ -122,10 +126,13 @@ impl Architecture {
         if !Self::is_group(word) {
             return word.parse().map(|one| vec![one]);
         }
-        let of_group = FAMILIES.iter().filter(|family| {
+        Self::group(word).map(|family| family.name.parse()).collect()
+    }
+
+    fn group(word: &str) -> impl Iterator<Item = &'static Family> {
+        FAMILIES.iter().filter(move |family| {
             word == ALL || family.categories.iter().any(|category| category.name() == word)
-        });
-        of_group.map(|family| family.name.parse()).collect()
+        })
     }
 
     /// Returns whether a word stands for several architectures.

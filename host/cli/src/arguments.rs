@@ -272,8 +272,8 @@ pub struct BenchArguments {
     /// Processes that measure each case, one after the other: several show how much they differ.
     #[arg(long, value_name = "N")]
     pub processes: Option<u32>,
-    /// The most memory that the processes of a case may use, such as 2GiB. Cases whose weights alone take more are left
-    /// out; others are ended when they use more.
+    /// The most memory that the processes of a case may use, such as 2GiB. Cases whose weights, inputs and
+    /// outputs alone take more are left out; others are ended when they use more.
     #[arg(long, value_name = "SIZE", value_parser = host_manifest::size)]
     pub memory_limit: Option<u64>,
     /// Options of every run.

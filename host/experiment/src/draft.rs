@@ -13,7 +13,8 @@ use host_manifest::{
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError, PlannedCase};
 use host_record::{
-    Axis, AxisRole, CaseKey, Failure, FileId, InputSource, ModelStructure, Pin, list_of_processors,
+    Axis, AxisRole, CaseKey, Failure, FileId, InputSource, Limit, ModelStructure, Pin,
+    list_of_processors,
 };
 use host_registry::Registry;
 use host_run::{Interrupt, LocalExecutor};
@@ -254,7 +255,8 @@ impl Manifest {
     ) -> Result<Plan> {
         let Files { models, structures, data, .. } = files;
         let (models, structures, data) = (models.clone(), structures.clone(), data.clone());
-        let facts = Facts { machine: host_machine::name(), models, structures, data, backends };
+        let (machine, memory_bytes) = (host_machine::name(), memory());
+        let facts = Facts { machine, memory_bytes, models, structures, data, backends };
         let plan = Plan::new(&self.experiment, facts).map_err(|errors| {
             self.refused(errors.iter().map(|error| plan_error(error, &self.mentions)).collect())
         })?;
@@ -458,6 +460,7 @@ fn plan_error(error: &PlanError, mentions: &Mentions) -> ManifestError {
             "beyond its table",
         ),
         PlanError::Axes { model, .. }
+        | PlanError::BeyondMemory { model, .. }
         | PlanError::Steers { model, .. }
         | PlanError::Computed { model, .. }
         | PlanError::NoFile { model, .. } => {
@@ -629,6 +632,14 @@ impl Files {
         executor.resolver = Arc::new(paths);
         Ok(())
     }
+}
+
+/// Returns the memory that a process can get at most: the machine's, or the limit of the control group.
+fn memory() -> Option<u64> {
+    let machine = Machine::this();
+    let limit = machine.control_group().memory_bytes.and_then(Limit::at);
+    let all = machine.memory().map(|memory| memory.total);
+    all.into_iter().chain(limit.map(|limit| limit as u64)).min()
 }
 
 /// Returns the coordinates that shapes of inputs can depend on: those that are neither a load nor the place of the work.

@@ -358,6 +358,9 @@ impl Error {
             Self::Onnx(OnnxError::Weights { .. }) => {
                 text("put the whole file beside the model, under this name")
             }
+            Self::Onnx(OnnxError::Broken { .. }) => {
+                text("export it again; `onnx.checker.check_model` of the package `onnx` tells more")
+            }
             Self::Architecture(error) => error.hint().map(Hint::Text),
             Self::NoCache => text("set XDG_CACHE_HOME, or HOME, to an absolute path"),
             Self::NoBackend => Some(Hint::ListPlugins),

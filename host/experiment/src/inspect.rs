@@ -27,6 +27,9 @@ pub struct Inspection {
     pub parameters: u64,
     /// Facts of the file.
     pub facts: Facts,
+    /// Why no engine can load it, if that is known: its graph contradicts itself, or weights in other files are missing,
+    /// too short, or outside of its folder.
+    pub problem: Option<String>,
     /// Which axes of its inputs count examples and tokens, by the default rule.
     pub axes: AxesUse,
     /// A `[[model]]` for a manifest, with a size for each open axis and legal values for each input.
@@ -133,10 +136,12 @@ pub fn inspect(word: &Path) -> Result<Inspection> {
         (!sizes.is_empty()).then_some(AxesChoice { sizes, ..AxesChoice::default() });
     let id = quick::free_id(&name, &[]);
     let block = Block { model: [Entry { id, source, axes: axes_of_block, inputs }] };
-    let block = toml::to_string(&block).expect("texts and numbers are TOML");
+    let block = commented(&toml::to_string(&block).expect("texts and numbers are TOML"));
     let cost = file.cost(&shapes);
     let parameters = facts.parameters();
-    Ok(Inspection { model, bytes, parameters, facts, axes, block, guessed, batch, cost })
+    // The files of an architecture are written when they are needed.
+    let problem = facts.check(word).err().filter(|_| is_file).map(|error| error.to_string());
+    Ok(Inspection { model, bytes, parameters, facts, problem, axes, block, guessed, batch, cost })
 }
 
 fn of_file(word: &Path, error: &ArchitectureError) -> Result<(Source, Model, u64)> {
@@ -238,6 +243,27 @@ fn drawn(
     inputs
 }
 
+/// Returns a `[[model]]` with a comment at each value that is a guess.
+fn commented(block: &str) -> String {
+    let comment = |line: &str| match line.strip_prefix("[model.")?.strip_suffix(']')? {
+        "axes.sizes" => {
+            Some("# Guesses: the model leaves these sizes open. Set those that you use.")
+        }
+        table if table.ends_with(".dimensions") => Some(
+            "# Guesses: the model leaves the sizes of these axes, by number, open. Set those that you use.",
+        ),
+        _ => Some(
+            "# A guess: the values of this input decide what is computed, or how much, or they are computed with\n\
+             # before they are looked up. Set a range that is legal and usual.",
+        ),
+    };
+    let lines = block.lines().map(|line| match comment(line) {
+        Some(comment) => format!("{comment}\n{line}\n"),
+        None => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
 /// Sizes of open axes by what their names contain; others have [`OTHER`].
 const SIZES: [(&str, u64); 4] = [("seq", LENGTH), ("height", 224), ("width", 224), ("channel", 3)];
 const OTHER: u64 = 16;
@@ -268,7 +294,7 @@ pub fn manifest_for(word: &Path, folder: &Path) -> Result<ModelManifest> {
     let Inspection { block, batch, facts, axes, guessed, .. } = inspect(word)?;
     // Those of an architecture are written when they are needed.
     if word.to_str().is_none_or(|word| word.parse::<Architecture>().is_err()) {
-        facts.check_files(word)?;
+        facts.check(word)?;
     }
     let absolute = |path: &Path| -> Result<PathBuf> {
         let path = std::path::absolute(path);
@@ -369,14 +395,18 @@ mod tests {
         id = "my-model"
         path = "…/my model.onnx"
 
+        # Guesses: the model leaves these sizes open. Set those that you use.
         [model.axes.sizes]
         past = 16
         sequence = 128
 
+        # A guess: the values of this input decide what is computed, or how much, or they are computed with
+        # before they are looked up. Set a range that is legal and usual.
         [model.inputs.rounds]
         low = 1
         high = 1
 
+        # Guesses: the model leaves the sizes of these axes, by number, open. Set those that you use.
         [model.inputs.x.dimensions]
         1 = 16
         "#);
@@ -404,6 +434,36 @@ mod tests {
         let text = manifest_for(Path::new("gpt2:layers=2"), folder).expect("a manifest").text;
         let experiment = host_manifest::parse(&text).expect("it is right");
         assert_eq!(experiment.models[0].architecture.as_deref(), Some("gpt2:layers=2"));
+    }
+
+    #[test]
+    fn a_word_for_several_architectures_is_told_what_it_stands_for() {
+        for (word, one) in [("vision", "resnet50"), ("all", "gpt2")] {
+            let error = inspect(Path::new(word)).expect_err("several");
+            assert_eq!(error.to_string(), format!("`{word}` is not one architecture, but several"));
+            let Some(crate::Hint::Text(hint)) = error.hint() else { panic!("{error:?}") };
+            assert!(
+                hint.starts_with("name one of `") && hint.contains(&format!("`{one}`")),
+                "{hint}"
+            );
+            manifest_for(Path::new(word), Path::new("/")).expect_err("several");
+        }
+    }
+
+    #[test]
+    fn a_broken_model_is_described_with_its_problem() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // Its loop reads `go`, which nothing makes.
+        let path = write(folder.path(), &[("rounds", 7, &[])]);
+        let inspection = inspect(&path).expect("facts");
+        let problem = inspection.problem.expect("it is broken");
+        assert!(
+            problem.ends_with("is broken: a node `Loop` reads `go`, which nothing makes"),
+            "{problem}"
+        );
+        let told = manifest_for(&path, folder.path()).expect_err("it cannot run").to_string();
+        assert_eq!(told, problem);
+        assert_eq!(inspect(&digits()).expect("a model").problem, None);
     }
 
     #[test]

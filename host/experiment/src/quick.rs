@@ -163,7 +163,7 @@ impl Quick {
                     let source = file(word, &error)?;
                     // Files of other kinds are the backends' own.
                     if word.extension().is_some_and(|extension| extension == "onnx") {
-                        Facts::read(word)?.check_files(word)?;
+                        Facts::read(word)?.check(word)?;
                     }
                     vec![source]
                 }
@@ -224,6 +224,8 @@ pub(crate) fn free_id(name: &str, models: &[Model]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use host_onnx::messages;
+
     use super::*;
 
     #[test]
@@ -305,6 +307,20 @@ mod tests {
         std::fs::write(&path, "not a model").expect("a file");
         let told = error(path.to_str().expect("UTF-8")).to_string();
         assert!(told.contains("notes.onnx is not an ONNX model"), "{told}");
+        let broken = messages::Node {
+            operator: "Relu".into(),
+            inputs: vec!["absent".into()],
+            outputs: vec!["y".into()],
+            ..messages::Node::default()
+        };
+        let graph = messages::Graph { nodes: vec![broken], ..messages::Graph::default() };
+        let model = messages::Model { graph: Some(graph), ..messages::Model::default() };
+        std::fs::write(&path, host_onnx::Model::to_bytes(&model)).expect("a file");
+        let told = error(path.to_str().expect("UTF-8")).to_string();
+        assert!(
+            told.ends_with("is broken: a node `Relu` reads `absent`, which nothing makes"),
+            "{told}"
+        );
         let size = error("gpt2:layer=2");
         assert_eq!(size.to_string(), "`gpt2` has no size `layer`");
     }

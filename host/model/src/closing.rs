@@ -27,7 +27,7 @@ impl Closing {
         let mut closing = Self::default();
         // Each round closes at least one axis.
         while let Some(open) = closing.open(&signature, batch) {
-            for OpenAxis { input, axis, symbol } in open {
+            for OpenAxis { input, axis, symbol, .. } in open {
                 let expression = Expression::parse(&symbol);
                 let symbols = expression.symbols().into_iter();
                 let new: Vec<_> = symbols

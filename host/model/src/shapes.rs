@@ -59,7 +59,9 @@ impl Meaning<'_> {
     pub fn shapes(&self, wanted: &Wanted<'_>) -> Result<Vec<Vec<u64>>, AxisObstacle> {
         self.check(wanted)?;
         let symbols = self.symbols(wanted)?;
-        let mut open = Vec::new();
+        // Axes that are open, and symbols of expressions that are, which may have no axis of their own.
+        let mut open: Vec<OpenAxis> = Vec::new();
+        let mut within: Vec<OpenAxis> = Vec::new();
         let mut shapes = Vec::new();
         for Port { name, axes } in &self.signature.inputs {
             if let Some(given) = wanted.given.get(name.as_str()) {
@@ -78,15 +80,29 @@ impl Meaning<'_> {
                     }
                     PortAxis::Dynamic(symbol) => symbol,
                 };
-                let place =
-                    || OpenAxis { input: name.clone(), axis: axis as u32, symbol: symbol.clone() };
+                let place = || OpenAxis {
+                    input: name.clone(),
+                    axis: axis as u32,
+                    symbol: symbol.clone(),
+                    expression: None,
+                };
                 let own = self.sizes.of(name, axis, symbol);
                 if let Some(size) = own.or_else(|| self.coordinate(name, axis, wanted)) {
                     shape.push(size);
                     continue;
                 }
-                match Expression::parse(symbol).value(&symbols) {
-                    None => open.push(place()),
+                let expression = Expression::parse(symbol);
+                match expression.value(&symbols) {
+                    None if expression.symbol().is_some() => open.push(place()),
+                    None => within.extend(
+                        (expression.symbols().into_iter())
+                            .filter(|name| !symbols.contains_key(*name))
+                            .map(|name| OpenAxis {
+                                symbol: name.to_owned(),
+                                expression: Some(symbol.clone()),
+                                ..place()
+                            }),
+                    ),
                     Some(value) => match value.and_then(|value| u64::try_from(value).ok()) {
                         Some(size) => shape.push(size),
                         None => return Err(AxisObstacle::NoSize { axis: place(), symbols }),
@@ -95,7 +111,32 @@ impl Meaning<'_> {
             }
             shapes.push(shape);
         }
+        for axis in within {
+            if !open.iter().any(|known| known.symbol == axis.symbol) {
+                open.push(axis);
+            }
+        }
         if open.is_empty() { Ok(shapes) } else { Err(AxisObstacle::Open { axes: open }) }
+    }
+
+    /// Returns the shape of each output whose axes follow from those of the inputs.
+    ///
+    /// # Errors
+    ///
+    /// If a symbol has two sizes.
+    pub fn output_shapes(
+        &self,
+        wanted: &Wanted<'_>,
+    ) -> Result<Vec<Option<Vec<u64>>>, AxisObstacle> {
+        let symbols = self.symbols(wanted)?;
+        let size = |axis: &PortAxis| match axis {
+            PortAxis::Fixed(size) => Some(*size),
+            PortAxis::Dynamic(symbol) => {
+                Expression::parse(symbol).value(&symbols)??.try_into().ok()
+            }
+        };
+        let shape = |port: &Port| port.axes.as_ref()?.iter().map(size).collect();
+        Ok(self.signature.outputs.iter().map(shape).collect())
     }
 
     /// Returns the size of an axis that counts examples or tokens.
@@ -156,10 +197,8 @@ impl Meaning<'_> {
 
     /// Returns the axes that would be sequence axes if the manifest gave them no size.
     fn sized(&self) -> Vec<OpenAxis> {
-        let open = |place: AxisPlace| match place.size {
-            PortAxis::Dynamic(symbol) => {
-                Some(OpenAxis { input: place.input, axis: place.axis, symbol })
-            }
+        let open = |AxisPlace { input, axis, size }: AxisPlace| match size {
+            PortAxis::Dynamic(symbol) => Some(OpenAxis { input, axis, symbol, expression: None }),
             PortAxis::Fixed(_) => None,
         };
         match self.sizes.choice.sequence {
@@ -317,9 +356,24 @@ mod tests {
         let model = Model::new(inputs, &[]).sized("past_sequence_length", 30);
         let shapes = model.shapes(2, Some(2)).expect("shapes");
         assert_eq!(shapes, [vec![2, 2], vec![2, 32], vec![2, 8, 30, 64]]);
-        insta::assert_snapshot!(Model::new(inputs, &[]).refusal(2, Some(2)), @r#"axis 1 (`past_sequence_length + sequence_length`) of `mask` and axis 2 (`past_sequence_length`) of `past` have no size; give them sizes in the `[[model]]` with `axes.sizes = { past_sequence_length = … }` and `inputs."mask".dimensions = { 1 = … }`"#);
+        insta::assert_snapshot!(Model::new(inputs, &[]).refusal(2, Some(2)), @"axis 2 (`past_sequence_length`) of `past` has no size; give it one in the `[[model]]` with `axes.sizes = { past_sequence_length = … }`");
+        let inner = Model::new(&[("x", &["foo*2", "bar"]), ("y", &["foo*2", "bar + baz"])], &[]);
+        insta::assert_snapshot!(inner.refusal(1, None), @"axis 1 (`bar`) of `x`, `foo` of axis 0 (`foo*2`) of `x` and `baz` of axis 1 (`bar + baz`) of `y` have no size; give them sizes in the `[[model]]` with `axes.sizes = { bar = …, foo = …, baz = … }`");
+        let closed = inner.sized("foo", 3).sized("bar", 2).sized("baz", 5);
+        assert_eq!(closed.shapes(1, None), Ok(vec![vec![6, 2], vec![6, 7]]));
         let negative = Model::new(&[("x", &["a - 5"])], &[]).sized("a", 3);
         insta::assert_snapshot!(negative.refusal(1, None), @"axis 0 (`a - 5`) of `x` has no possible size with a = 3");
+    }
+
+    #[test]
+    fn outputs_follow_from_inputs_if_their_symbols_do() {
+        let inputs: Axes<'_> = &[("x", &["batch", "seq"])];
+        let outputs: Axes<'_> =
+            &[("y", &["batch", "2*seq"]), ("z", &["batch", "boxes"]), ("n", &[])];
+        let model = Model::new(inputs, outputs);
+        let wanted = Wanted { batch: 4, length: Some(8), ..Wanted::default() };
+        let found = model.meaning().and_then(|meaning| meaning.output_shapes(&wanted));
+        assert_eq!(found, Ok(vec![Some(vec![4, 16]), None, Some(vec![])]));
     }
 
     #[test]

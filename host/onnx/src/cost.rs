@@ -17,6 +17,7 @@ const PRODUCTS: &[&str] = &[
     "Conv",
     "ConvInteger",
     "ConvTranspose",
+    "DynamicQuantizeLSTM",
     "Einsum",
     "GRU",
     "Gemm",
@@ -27,6 +28,9 @@ const PRODUCTS: &[&str] = &[
     "QLinearMatMul",
     "RNN",
 ];
+
+/// Operators with products that ONNX Runtime puts in the place of the standard's, in its domain.
+const OF_ONNX_RUNTIME: &[&str] = &["DynamicQuantizeLSTM"];
 
 /// Operators without products that work on each element, or move elements. The shape of the first input is that of
 /// the output.
@@ -195,8 +199,12 @@ fn is_of(list: &[&str], node: &Node) -> bool {
 
 /// Returns whether an operator is one of the standard whose products are known.
 fn has_formula(node: &Node) -> bool {
-    matches!(node.domain.as_str(), "" | "ai.onnx")
+    let is_known = is_of(OF_ONNX_RUNTIME, node) && node.domain == "com.microsoft";
+    is_known
+        || matches!(node.domain.as_str(), "" | "ai.onnx")
         && [PRODUCTS, ELEMENTWISE, PAIRWISE, OTHERS].iter().any(|list| is_of(list, node))
+        // The products of more factors depend on the order in which an engine takes them.
+        && (node.operator != "Einsum" || node.inputs.len() <= 2)
 }
 
 /// A value, as far as it is known.
@@ -254,28 +262,10 @@ fn integers(whole: Vec<i64>) -> Known {
 
 fn of_tensor(tensor: &Tensor) -> Known {
     let shape = tensor.sizes.iter().map(|size| u64::try_from(*size).unwrap_or(0)).collect();
-    let (name, bits) = element(tensor.element);
-    let whole = match (name, tensor.integers.is_empty()) {
-        ("int64", true) => tensor.raw.as_ref().filter(|raw| !raw.is_empty()).map(|raw| {
-            let (chunks, _) = raw.as_chunks::<8>();
-            chunks.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
-        }),
-        ("int64", false) => Some(tensor.integers.clone()),
-        _ => None,
-    };
-    let floats = tensor.raw.as_ref().filter(|raw| name == "fp32" && !raw.is_empty());
-    let real = floats.map(|raw| {
-        let (chunks, _) = raw.as_chunks::<4>();
-        chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
-    });
-    let value = Known { shape, bits, whole, real };
-    let count = value.count();
-    let is_whole = |length: usize| length as u64 == count && count <= FEW;
-    Known {
-        whole: value.whole.filter(|whole| is_whole(whole.len())),
-        real: value.real.filter(|real| is_whole(real.len())),
-        ..value
-    }
+    let (_, bits) = element(tensor.element);
+    let is_few = tensor.count().is_some_and(|count| count <= FEW);
+    let whole = tensor.whole().filter(|_| is_few);
+    Known { shape, bits, whole, real: tensor.real().filter(|_| is_few) }
 }
 
 /// Costs from here on may have been cut to the largest number.
@@ -287,6 +277,7 @@ struct Obstacles {
     inputs: BTreeSet<String>,
     without_formula: BTreeSet<String>,
     without_shape: BTreeSet<String>,
+    sparse: BTreeSet<String>,
 }
 
 impl Obstacles {
@@ -295,7 +286,13 @@ impl Obstacles {
             Cause::Input(name) => self.inputs.insert(name.clone()),
             Cause::Formula(operator) => self.without_formula.insert(operator.clone()),
             Cause::Shape(operator) => self.without_shape.insert(operator.clone()),
+            Cause::Sparse(name) => self.sparse.insert(name.clone()),
         };
+    }
+
+    fn is_empty(&self) -> bool {
+        let all = [&self.inputs, &self.without_formula, &self.without_shape, &self.sparse];
+        all.iter().all(|set| set.is_empty())
     }
 
     /// Returns the number, unless something prevents it.
@@ -304,13 +301,14 @@ impl Obstacles {
         if !self.inputs.is_empty() {
             return Err(NotMeasured::NoInputShape { inputs: list(self.inputs) }.into());
         }
-        if self.without_formula.is_empty() && self.without_shape.is_empty() {
+        if self.is_empty() {
             // Sums and products saturate, and bytes are an eighth of the bits.
             return if number < LARGEST { Ok(number) } else { Err(NotMeasured::TooCostly.into()) };
         }
         Err(NotMeasured::NoFormula {
             without_formula: list(self.without_formula),
             without_shape: list(self.without_shape),
+            sparse: list(self.sparse),
         }
         .into())
     }
@@ -325,6 +323,8 @@ enum Cause {
     Formula(String),
     /// The shape of an operator's outputs depends on values.
     Shape(String),
+    /// A tensor is sparse: an engine may compute with few of its elements, or with all.
+    Sparse(String),
 }
 
 /// A weight: its bytes, and those of them that are read.
@@ -341,6 +341,10 @@ pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> ModelCos
         weights.insert(&tensor.name, Weight { bytes: value.bytes(), read: 0 });
         known.insert(&tensor.name, Ok(value));
     }
+    for tensor in &graph.sparse_initializers {
+        let name = tensor.values.as_ref().map_or("", |values| values.name.as_str());
+        known.insert(name, Err(Cause::Sparse(name.to_owned())));
+    }
     let (mut operations, mut least, mut unfused) = (0_u64, 0_u64, 0_u64);
     let mut no_operations = Obstacles::default();
     let (mut no_least, mut no_unfused) = (Obstacles::default(), Obstacles::default());
@@ -349,7 +353,9 @@ pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> ModelCos
             continue;
         }
         let kind = input.kind.as_ref().and_then(|kind| kind.tensor.as_ref());
+        let is_sparse = input.kind.as_ref().is_some_and(|kind| kind.sparse.is_some());
         let value = match (shapes.get(&input.name), kind) {
+            _ if is_sparse => Err(Cause::Sparse(input.name.clone())),
             (Some(shape), Some(kind)) => {
                 let bits = element(kind.element).1;
                 Ok(Known { shape: shape.clone(), bits, ..Known::default() })
@@ -375,6 +381,9 @@ pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> ModelCos
             .collect();
         let outputs = match &inputs {
             _ if !has_formula(node) => Err(Cause::Formula(name.clone())),
+            _ if node.attributes.iter().any(|attribute| attribute.sparse.is_some()) => {
+                Err(Cause::Sparse(node.outputs.first().cloned().unwrap_or_default()))
+            }
             Ok(inputs) => infer(node, inputs).ok_or_else(|| Cause::Shape(name.clone())),
             Err(cause) => Err(cause.clone()),
         };
@@ -441,6 +450,8 @@ pub(crate) fn of(graph: &Graph, shapes: &BTreeMap<String, Vec<u64>>) -> ModelCos
         }
     }
     least = least.saturating_add(sum(weights.values().map(|weight| weight.read)));
+    // A view costs nothing, unless it is an output: then its values are copied. So is an input that nothing reads.
+    let unfused = if no_least.is_empty() { unfused.max(least) } else { unfused };
     ModelCost {
         flops: no_operations.or(operations),
         least_bytes: no_least.or(least),
@@ -469,10 +480,12 @@ fn products(node: &Node, inputs: &[Known], outputs: &[Known]) -> Option<u64> {
             (*inputs.first()?.shape.get(axis)?, output.count())
         }
         // All weights, for each step and example.
-        "LSTM" | "GRU" | "RNN" => {
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => {
             let weights = inputs.get(1)?.count().saturating_add(inputs.get(2)?.count());
             (weights, product(inputs.first()?.shape.get(..2)?))
         }
+        // A single factor is only summed.
+        "Einsum" if inputs.len() < 2 => (0, 0),
         "Einsum" => {
             (1, product(&Equation::of(node, inputs)?.sizes.into_values().collect::<Vec<_>>()))
         }
@@ -487,29 +500,69 @@ struct Equation {
     sizes: BTreeMap<char, u64>,
 }
 
+/// Axes of an ellipsis have labels from here on, counted from the last.
+const ELLIPSIS: u32 = 0xe000;
+
 impl Equation {
     fn of(node: &Node, inputs: &[Known]) -> Option<Self> {
         let text = attribute(node, "equation")?.text.as_deref()?;
         let text = std::str::from_utf8(text).ok()?;
         let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
-        let (left, output) = text.split_once("->")?;
+        let (left, output) = match text.split_once("->") {
+            Some((left, output)) => (left, Some(output)),
+            None => (text.as_str(), None),
+        };
         let terms: Vec<_> = left.split(',').collect();
-        if terms.len() != inputs.len() || terms.len() > 2 || text.contains('.') {
+        if terms.len() != inputs.len() {
             return None;
         }
-        let mut sizes = BTreeMap::new();
+        let mut sizes: BTreeMap<char, u64> = BTreeMap::new();
+        let (mut used, mut widest) = (Vec::new(), 0);
         for (term, input) in terms.iter().zip(inputs) {
-            if term.chars().count() != input.shape.len() {
+            let shape = &input.shape;
+            let named = term.replace("...", "").chars().count();
+            let covered = shape.len().checked_sub(named)?;
+            widest = widest.max(covered);
+            let labels = labels(term, covered)?;
+            if labels.len() != shape.len() {
                 return None;
             }
-            sizes.extend(term.chars().zip(input.shape.iter().copied()));
+            for (label, size) in labels.iter().zip(shape) {
+                let known = sizes.entry(*label).or_insert(1);
+                *known = if *known == 1 { *size } else { *known };
+            }
+            used.extend(labels);
         }
-        Some(Self { output: output.chars().collect(), sizes })
+        let output = match output {
+            Some(output) => labels(output, widest)?,
+            // The labels of an ellipsis, and then those that occur once, in alphabetical order.
+            None => {
+                let is_single = |label: &char| used.iter().filter(|it| *it == label).count() == 1;
+                let named = sizes.keys().filter(|label| (**label as u32) < ELLIPSIS);
+                let mut output = ellipsis(widest)?;
+                output.extend(named.copied().filter(is_single));
+                output
+            }
+        };
+        Some(Self { output, sizes })
     }
 
     fn shape(&self) -> Option<Vec<u64>> {
         self.output.iter().map(|label| self.sizes.get(label).copied()).collect()
     }
+}
+
+/// Returns the labels of a term, whose ellipsis covers so many axes.
+fn labels(term: &str, covered: usize) -> Option<Vec<char>> {
+    let Some((before, after)) = term.split_once("...") else {
+        return Some(term.chars().collect());
+    };
+    Some(before.chars().chain(ellipsis(covered)?).chain(after.chars()).collect())
+}
+
+fn ellipsis(covered: usize) -> Option<Vec<char>> {
+    let covered = u32::try_from(covered).ok()?;
+    (0..covered).rev().map(|index| char::from_u32(ELLIPSIS.checked_add(index)?)).collect()
 }
 
 fn attribute<'a>(node: &'a Node, name: &str) -> Option<&'a Attribute> {
@@ -636,10 +689,12 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
         }
         "QLinearMatMul" => one(first?.shaped(product_shape(&first?.shape, &inputs.get(3)?.shape)?)),
         "Einsum" => one(first?.shaped(Equation::of(node, inputs)?.shape()?)),
-        "LSTM" | "GRU" | "RNN" => {
+        "LSTM" | "GRU" | "RNN" | "DynamicQuantizeLSTM" => {
             let recurrent = inputs.get(2)?;
             let [steps, batch] = *first?.shape.get(..2)?.as_array()?;
-            let (directions, width) = (*recurrent.shape.first()?, *recurrent.shape.get(2)?);
+            // Quantised weights are transposed.
+            let of_width = if node.operator == "DynamicQuantizeLSTM" { 1 } else { 2 };
+            let (directions, width) = (*recurrent.shape.first()?, *recurrent.shape.get(of_width)?);
             let last = first?.shaped(vec![directions, batch, width]);
             Some(vec![first?.shaped(vec![steps, directions, batch, width]), last.clone(), last])
         }
@@ -756,15 +811,23 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             for (((start, end), axis), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
                 let axis = axis_of(*axis, shape.len())?;
                 let size = i64::try_from(*shape.get(axis)?).ok()?;
-                let clamp = |at: i64| if at < 0 { at + size } else { at }.clamp(0, size);
+                // Backwards, a slice may end before the first element.
+                let (least, most) = if *step < 0 { (-1, size - 1) } else { (0, size) };
+                let clamp =
+                    |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(least, most);
                 let (start, end) = (clamp(*start), clamp(*end));
-                if *step < 1 {
-                    return None;
-                }
-                shape[axis] = u64::try_from(end - start).unwrap_or(0).div_ceil(*step as u64);
-                content = content.map(|all| {
-                    let part = all.get(start as usize..(end.max(start)) as usize);
-                    part.unwrap_or_default().iter().copied().step_by(*step as usize).collect()
+                let reach = if *step < 0 { start - end } else { end - start };
+                let count = u64::try_from(reach)
+                    .unwrap_or(0)
+                    .checked_div(step.unsigned_abs())
+                    .map(|whole| {
+                        whole
+                            + u64::from(reach > 0 && reach.unsigned_abs() % step.unsigned_abs() > 0)
+                    })?;
+                shape[axis] = count;
+                content = content.and_then(|all| {
+                    let at = |index: u64| usize::try_from(start + index as i64 * step).ok();
+                    (0..count).map(|index| all.get(at(index)?).copied()).collect()
                 });
             }
             one(Known { whole: content, ..first?.shaped(shape) })
@@ -856,6 +919,22 @@ fn infer(node: &Node, inputs: &[Known]) -> Option<Vec<Known>> {
             let values = first?.shaped(shape);
             Some(vec![values.clone(), values.with_bits(INTEGER_BITS)])
         }
+        "RoiAlign" => {
+            let [_, channels, _, _] = *first?.shape.as_array()?;
+            let size = |name| u64::try_from(integer(node, name, 1)).ok();
+            let regions = *inputs.get(1)?.shape.first()?;
+            one(first?.shaped(vec![
+                regions,
+                channels,
+                size("output_height")?,
+                size("output_width")?,
+            ]))
+        }
+        "Multinomial" => {
+            let samples = u64::try_from(integer(node, "sample_size", 1)).ok()?;
+            let bits = element(i32::try_from(integer(node, "dtype", 6)).ok()?).1;
+            one(first?.shaped(vec![*first?.shape.first()?, samples]).with_bits(bits))
+        }
         "GatherElements" => one(first?.shaped(inputs.get(1)?.shape.clone())),
         "EyeLike" => one(first?.shaped(first?.shape.clone())),
         "OneHot" => {
@@ -941,6 +1020,7 @@ fn constant(node: &Node) -> Option<Known> {
         "value_ints" => Some(integers(it.integers.clone())),
         "value_float" => Some(real(vec![it.float.unwrap_or_default()], Vec::new())),
         "value_floats" => Some(real(it.floats.clone(), vec![it.floats.len() as u64])),
+        "value_string" => Some(Known::default()),
         _ => None,
     })
 }
@@ -958,18 +1038,32 @@ fn product_shape(left: &[u64], right: &[u64]) -> Option<Vec<u64>> {
 /// Returns the shape that `Resize` or `Upsample` makes.
 fn resized(node: &Node, inputs: &[Known]) -> Option<Vec<u64>> {
     let shape = &inputs.first()?.shape;
-    if attribute(node, "axes").is_some() {
-        return None;
-    }
+    let all: Vec<i64> = (0..shape.len() as i64).collect();
+    let axes = list(node, "axes").unwrap_or(all);
+    let axes: Vec<usize> =
+        axes.iter().map(|axis| axis_of(*axis, shape.len())).collect::<Option<_>>()?;
+    let mut resized = shape.clone();
     let sizes = inputs.get(3).and_then(|sizes| sizes.whole.as_ref());
-    if let Some(sizes) = sizes.filter(|sizes| sizes.len() == shape.len()) {
-        return sizes.iter().map(|size| u64::try_from(*size).ok()).collect();
+    if let Some(sizes) = sizes.filter(|sizes| sizes.len() == axes.len()) {
+        // The format has other policies, which keep the ratio of the sizes.
+        if attribute(node, "keep_aspect_ratio_policy")
+            .is_some_and(|it| it.text.as_deref() != Some(b"stretch"))
+        {
+            return None;
+        }
+        for (axis, size) in axes.iter().zip(sizes) {
+            *resized.get_mut(*axis)? = u64::try_from(*size).ok()?;
+        }
+        return Some(resized);
     }
     let of_input = [2, 1].into_iter().find_map(|index| inputs.get(index)?.real.clone());
     let of_attribute = || attribute(node, "scales").map(|scales| scales.floats.clone());
-    let scales = of_input.or_else(of_attribute).filter(|scales| scales.len() == shape.len())?;
-    let scaled = |(size, scale): (&u64, &f32)| (*size as f64 * f64::from(*scale)).floor() as u64;
-    Some(shape.iter().zip(&scales).map(scaled).collect())
+    let scales = of_input.or_else(of_attribute).filter(|scales| scales.len() == axes.len())?;
+    for (axis, scale) in axes.iter().zip(&scales) {
+        let size = resized.get_mut(*axis)?;
+        *size = (*size as f64 * f64::from(*scale)).floor() as u64;
+    }
+    Some(resized)
 }
 
 fn pads_to_the_same_size(node: &Node) -> bool {
@@ -1132,12 +1226,101 @@ mod tests {
     }
 
     #[test]
+    fn equations_may_have_an_ellipsis_and_no_output() {
+        let product = |equation: &str, x: &[u64], w: &[i64]| {
+            let mut einsum = node("Einsum", &["x", "w"], "y");
+            let text = Some(equation.as_bytes().to_vec().into());
+            einsum.attributes.push(Attribute {
+                name: "equation".into(),
+                text,
+                ..Attribute::default()
+            });
+            let [flops, least, _] = known(&cost(x, vec![weight("w", 1, w)], vec![einsum]));
+            let (x, w) = (super::product(x), w.iter().product::<i64>() as u64);
+            (flops / 2, least / 4 - x - w)
+        };
+        assert_eq!(product("...ij,jk->...ik", &[6, 2, 3, 4], &[4, 5]), (6 * 2 * 3 * 4 * 5, 180));
+        assert_eq!(product("...ij,...jk->...ik", &[6, 1, 3, 4], &[2, 4, 5]), (720, 6 * 2 * 3 * 5));
+        assert_eq!(product("i...j,j->...", &[3, 6, 4], &[4]), (72, 6));
+        assert_eq!(product("ij,jk", &[3, 4], &[4, 5]), (60, 15));
+        assert_eq!(product("ba,ca", &[3, 4], &[5, 4]), (60, 15));
+        let told = |equation: &str, inputs: &[&str]| {
+            let mut einsum = node("Einsum", inputs, "y");
+            let text = Some(equation.as_bytes().to_vec().into());
+            einsum.attributes.push(Attribute {
+                name: "equation".into(),
+                text,
+                ..Attribute::default()
+            });
+            cost(&[3, 3], vec![], vec![einsum]).flops
+        };
+        assert_eq!(told("ii->i", &["x"]), Ok(0), "nothing is multiplied");
+        let gap = told("ij,jk,kl->il", &["x", "x", "x"]).expect_err("it depends on the order");
+        assert_eq!(gap.to_string(), "there is no formula for the cost of `Einsum`");
+    }
+
+    #[test]
+    fn sparse_tensors_are_named() {
+        let values = Some(weight("w", 1, &[2]));
+        let sparse = crate::messages::SparseTensor { values, sizes: vec![4, 4], indices: None };
+        let graph = Graph {
+            nodes: vec![node("MatMul", &["x", "w"], "y")],
+            sparse_initializers: vec![sparse],
+            inputs: vec![value("x")],
+            outputs: vec![value("y")],
+            ..Graph::default()
+        };
+        let found = of(&graph, &[("x".to_owned(), vec![3, 4])].into());
+        let told = "`w` is sparse, and costs are counted for tensors with all their elements";
+        for part in [found.flops, found.least_bytes, found.unfused_bytes] {
+            assert_eq!(part.expect_err("a gap").to_string(), told);
+        }
+    }
+
+    #[test]
+    fn a_pass_moves_no_less_than_its_inputs_and_outputs() {
+        let flat = vec![node("Reshape", &["x", "flat"], "y")];
+        let found = cost(&[3, 4], vec![content("flat", &[-1])], flat);
+        assert_eq!(known(&found), [0, 48 + 8 + 48, 48 + 8 + 48]);
+    }
+
+    #[test]
+    fn shapes_of_reversed_and_resized_values_do_not_depend_on_values() {
+        let shape = |nodes: Vec<Node>, contents: Vec<Tensor>, x: &[u64]| {
+            let x_bytes = 4 * super::product(x);
+            let [_, least, _] = known(&cost(x, contents, nodes));
+            least - x_bytes
+        };
+        let slice = node("Slice", &["x", "last", "first", "axis", "back"], "y");
+        let contents = [("last", -1), ("first", i64::MIN), ("axis", 1), ("back", -2)]
+            .map(|(name, value)| content(name, &[value]));
+        assert_eq!(shape(vec![slice], contents.into(), &[2, 5]), 4 * 8 + 4 * 2 * 3);
+        let mut resize = with(node("Resize", &["x", "", "", "sizes"], "y"), "axes", &[2, 3]);
+        resize.attributes[0].integer = None;
+        let contents = vec![content("sizes", &[10, 20])];
+        assert_eq!(shape(vec![resize], contents, &[1, 3, 4, 4]), 16 + 4 * 3 * 200);
+        let aligned = with(
+            with(node("RoiAlign", &["x", "rois", "of"], "y"), "output_height", &[7]),
+            "output_width",
+            &[5],
+        );
+        let contents = vec![weight("rois", 1, &[6, 4]), weight("of", 7, &[6])];
+        assert_eq!(shape(vec![aligned], contents, &[1, 3, 4, 4]), 96 + 48 + 4 * 6 * 3 * 35);
+    }
+
+    #[test]
     fn recurrent_layers_use_all_weights_in_each_step() {
         // 6 steps of 2 examples, 3 → 4 in both directions.
         let weights = vec![weight("w", 1, &[2, 16, 3]), weight("r", 1, &[2, 16, 4])];
         let found = cost(&[6, 2, 3], weights, vec![node("LSTM", &["x", "w", "r"], "y")]);
         assert_eq!(known(&found)[0], 2 * 6 * 2 * (2 * 16 * 3 + 2 * 16 * 4));
         assert_eq!(known(&found)[1], 4 * (36 + 96 + 128 + 6 * 2 * 2 * 4));
+        let weights = vec![weight("w", 3, &[2, 3, 16]), weight("r", 3, &[2, 4, 16])];
+        let mut quantised = node("DynamicQuantizeLSTM", &["x", "w", "r"], "y");
+        quantised.domain = "com.microsoft".into();
+        let found = cost(&[6, 2, 3], weights, vec![quantised]);
+        assert_eq!(known(&found)[0], 2 * 6 * 2 * (2 * 16 * 3 + 2 * 16 * 4));
+        assert_eq!(known(&found)[1], 4 * 36 + 96 + 128 + 4 * 6 * 2 * 2 * 4);
     }
 
     #[test]

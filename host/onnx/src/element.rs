@@ -1,5 +1,14 @@
 //! Element types of tensors.
 
+/// Returns the bits of an element type by its name; `None` if they are not known.
+pub(crate) fn bits(name: &str) -> Option<u64> {
+    let known = (1..=LAST).map(element).find(|(known, _)| *known == name);
+    known.map(|(_, bits)| bits).filter(|bits| *bits > 0)
+}
+
+/// The last number that has an element type.
+const LAST: i32 = 23;
+
 /// Returns the name and the bits of an element type by its number in ONNX (`TensorProto.DataType`).
 pub(crate) fn element(number: i32) -> (&'static str, u64) {
     match number {

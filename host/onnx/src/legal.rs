@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{LegalValues, PortAxis};
 
-use crate::element::element;
 use crate::messages::{Attribute, Graph, Node, Tensor};
 use crate::value::Value;
 
@@ -101,7 +100,9 @@ pub(crate) fn of(graph: &Graph, inputs: &[Value]) -> BTreeMap<String, LegalValue
         numbers.extend(number(tensor).map(|number| (name, number)));
     }
     for (name, attribute) in constants {
-        numbers.extend(attribute.integer.map(|number| (name, number)));
+        // `value_int`, or `value_ints` of one.
+        let listed = attribute.integers.first().filter(|_| attribute.integers.len() == 1);
+        numbers.extend(attribute.integer.or(listed.copied()).map(|number| (name, number)));
     }
     let all = Nodes { inputs, nodes, shapes, numbers };
     let of_input = |input: &Value| {
@@ -358,14 +359,11 @@ fn number(tensor: &Tensor) -> Option<i64> {
     if tensor.sizes.iter().any(|size| *size != 1) {
         return None;
     }
-    let of_float = |value: f32| (value.fract() == 0.0).then_some(value as i64);
-    match (element(tensor.element).0, tensor.raw.as_deref().unwrap_or_default()) {
-        ("int64", []) => tensor.integers.last().copied(),
-        ("int64", raw) => Some(i64::from_le_bytes(raw.try_into().ok()?)),
-        ("int32", raw) => Some(i32::from_le_bytes(raw.try_into().ok()?).into()),
-        ("fp32", raw) => of_float(f32::from_le_bytes(raw.try_into().ok()?)),
-        _ => None,
-    }
+    let of_real = || {
+        let value = *tensor.real()?.first()?;
+        (value.fract() == 0.0 && value.abs() < i64::MAX as f32).then_some(value as i64)
+    };
+    tensor.whole().and_then(|all| all.first().copied()).or_else(of_real)
 }
 
 /// Collects the nodes of a graph and of those within it. The inner ones come before the node that they are in.
@@ -548,6 +546,49 @@ mod tests {
         let selected = vec![node("Where", &["valid", "ids", "zeros"], "index"), lookup()];
         assert_eq!(values_of(selected), Some(index(30522)));
         assert_eq!(values_of(vec![node("Mul", &["ids", "two"], "y")]), None);
+    }
+
+    #[test]
+    fn constants_of_one_number_are_read() {
+        let lookup = || node("Gather", &["words", "index"], "y");
+        let added = |constant: Tensor| {
+            let nodes = vec![node("Add", &["ids", "constant"], "index"), lookup()];
+            let mut graph = graph(nodes);
+            graph.initializers.push(Tensor { name: "constant".into(), ..constant });
+            of(&graph, &[input("ids", "int64", None)]).remove("ids")
+        };
+        let of =
+            |element, sizes: &[i64]| Tensor { element, sizes: sizes.to_vec(), ..Tensor::default() };
+        let raw = |bytes: &[u8]| Some(crate::messages::Bytes::copy_from_slice(bytes));
+        let (fp32, int8, int32, int64, fp16, fp64, uint32) = (1, 3, 6, 7, 10, 11, 12);
+        for constant in [
+            Tensor { small: vec![2], ..of(int32, &[1]) },
+            Tensor { small: vec![2], ..of(int8, &[]) },
+            Tensor { integers: vec![2], ..of(int64, &[1, 1]) },
+            Tensor { unsigned: vec![2], ..of(uint32, &[]) },
+            Tensor { floats: vec![2.0], ..of(fp32, &[]) },
+            Tensor { doubles: vec![2.0], ..of(fp64, &[]) },
+            Tensor { small: vec![0x4000], ..of(fp16, &[]) },
+            Tensor { raw: raw(&[2, 0, 0, 0]), ..of(int32, &[]) },
+            Tensor { raw: raw(&[0, 0x40]), ..of(fp16, &[1]) },
+        ] {
+            assert_eq!(added(constant.clone()), Some(index(30520)), "{constant:?}");
+        }
+        let computed = LegalValues::Computed { entries: 30522, operator: "Add".into() };
+        for constant in [
+            Tensor { floats: vec![0.5], ..of(fp32, &[]) },
+            Tensor { small: vec![2, 3], ..of(int32, &[2]) },
+            of(int32, &[]),
+        ] {
+            assert_eq!(added(constant.clone()), Some(computed.clone()), "{constant:?}");
+        }
+        // As attributes of a `Constant`.
+        for (integer, integers) in [(Some(2), vec![]), (None, vec![2])] {
+            let mut constant = node("Constant", &[], "two more");
+            constant.attributes = vec![Attribute { integer, integers, ..Attribute::default() }];
+            let nodes = vec![constant, node("Add", &["ids", "two more"], "index"), lookup()];
+            assert_eq!(values_of(nodes), Some(index(30520)));
+        }
     }
 
     #[test]

@@ -9,11 +9,14 @@ before an engine sees it. Weights in other files are found and measured, and not
 mod cost;
 mod element;
 mod external;
+mod flaws;
+mod inline;
 mod legal;
 pub mod messages;
 mod names;
 mod parameters;
 mod skipping;
+mod tensor;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +53,14 @@ pub enum OnnxError {
         /// Why.
         reason: String,
     },
+    /// Its graph contradicts itself.
+    #[error("{} is broken: {flaw}", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// The contradiction.
+        flaw: String,
+    },
     /// A file with its weights is missing, truncated or out of its folder.
     #[error("{}: {error}", path.display())]
     Weights {
@@ -82,6 +93,12 @@ pub struct Facts {
     pub weights: BTreeMap<String, Weights>,
     /// The files that hold weights, relative to the model's folder.
     pub files: Vec<WeightsFile>,
+    /// The first contradiction within the graph, in one sentence, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flaw: Option<String>,
+    /// Whether a convolution or a pooling lacks attributes for which the format has defaults, such as `strides`.
+    #[serde(skip)]
+    pub lacks_attributes: bool,
     /// Whether weights in another file lack the place where they begin, or their length. The format has defaults for
     /// both: the beginning of the file, and the size of the weights.
     #[serde(skip)]
@@ -100,6 +117,8 @@ pub struct Facts {
 const QUANTISED: &[&str] = &[
     "ConvInteger",
     "DequantizeLinear",
+    "DynamicQuantizeLSTM",
+    "DynamicQuantizeMatMul",
     "MatMulInteger",
     "QAttention",
     "QGemm",
@@ -166,8 +185,11 @@ impl Model {
     }
 
     fn of(mut model: messages::Model) -> Option<Self> {
-        let graph = model.graph.take()?;
-        Some(Self { facts: Facts::of(&model, &graph), graph })
+        let mut graph = model.graph.take()?;
+        let mut facts = Facts::of(&model, &graph);
+        graph.nodes = inline::inlined(graph.nodes, &model.functions);
+        facts.legal = legal::of(&graph, &facts.inputs);
+        Some(Self { facts, graph })
     }
 
     /// Returns the bytes of a file.
@@ -212,7 +234,9 @@ impl Facts {
             producer: producer.trim().to_owned(),
             opsets: opsets.collect(),
             metadata: model.metadata.iter().map(|it| (it.key.clone(), it.value.clone())).collect(),
-            legal: legal::of(graph, &inputs),
+            legal: BTreeMap::new(),
+            flaw: flaws::of(model, graph),
+            lacks_attributes: all.lacks_attributes,
             inputs,
             outputs: graph.outputs.iter().map(value).collect(),
             operators: all.operators,
@@ -233,7 +257,13 @@ impl Facts {
             let port = |value: &Value| Port { name: value.name.clone(), axes: value.axes.clone() };
             values.iter().map(port).collect()
         };
+        let values = || self.inputs.iter().chain(&self.outputs);
+        let of_element =
+            |value: &Value| Some((value.name.clone(), element::bits(value.element.as_deref()?)?));
+        let is_truth = |value: &&Value| value.element.as_deref() == Some("bool");
         ModelStructure {
+            element_bits: values().filter_map(of_element).collect(),
+            truth_values: values().filter(is_truth).map(|value| value.name.clone()).collect(),
             signature: Some(Signature {
                 inputs: ports(&self.inputs),
                 outputs: ports(&self.outputs),
@@ -244,12 +274,16 @@ impl Facts {
         }
     }
 
-    /// Checks whether the files with weights of a model lie in its folder and are long enough.
+    /// Checks whether a model can be loaded, as far as the file tells: its graph does not contradict itself, and the
+    /// files with its weights lie in its folder and are long enough.
     ///
     /// # Errors
     ///
-    /// The first that does not.
-    pub fn check_files(&self, model: &Path) -> Result<(), OnnxError> {
+    /// The first reason why it cannot.
+    pub fn check(&self, model: &Path) -> Result<(), OnnxError> {
+        if let Some(flaw) = &self.flaw {
+            return Err(OnnxError::Broken { path: model.to_owned(), flaw: flaw.clone() });
+        }
         self.files.iter().try_for_each(|file| {
             external::check(model, &file.location, file.needed)
                 .map_err(|error| OnnxError::Weights { path: model.to_owned(), error })
@@ -288,7 +322,31 @@ struct Collected {
     weights: BTreeMap<String, Weights>,
     files: BTreeMap<String, u64>,
     lacks_places: bool,
+    lacks_attributes: bool,
     elements: BTreeSet<String>,
+}
+
+/// Operators over windows, and whether the rank of the window follows from their weights. Pooling has to state it.
+const WINDOWS: &[(&str, bool)] = &[
+    ("AveragePool", false),
+    ("Conv", true),
+    ("ConvInteger", true),
+    ("ConvTranspose", true),
+    ("LpPool", false),
+    ("MaxPool", false),
+];
+
+/// Returns whether an operator over windows leaves attributes to the defaults of the format.
+fn lacks_attributes(node: &messages::Node) -> bool {
+    let has = |name: &str| node.attributes.iter().any(|attribute| attribute.name == name);
+    let window = WINDOWS.iter().find(|(operator, _)| *operator == node.operator);
+    match window.filter(|_| matches!(node.domain.as_str(), "" | "ai.onnx")) {
+        Some((_, true)) => {
+            !has("kernel_shape") && !["strides", "dilations", "pads"].into_iter().all(has)
+        }
+        Some((_, false)) => !has("strides"),
+        None => false,
+    }
 }
 
 impl Collected {
@@ -297,13 +355,20 @@ impl Collected {
         let tensors = values.filter_map(|value| value.kind.as_ref()?.tensor.as_ref());
         self.elements.extend(tensors.map(|tensor| element(tensor.element).0.to_owned()));
         graph.initializers.iter().for_each(|tensor| self.tensor(tensor));
+        graph.sparse_initializers.iter().for_each(|tensor| self.sparse(tensor));
         self.nodes(&graph.nodes);
+    }
+
+    fn sparse(&mut self, tensor: &messages::SparseTensor) {
+        tensor.values.iter().chain(&tensor.indices).for_each(|tensor| self.tensor(tensor));
     }
 
     fn nodes(&mut self, nodes: &[messages::Node]) {
         for node in nodes {
             *self.operators.entry(operator(node)).or_default() += 1;
+            self.lacks_attributes |= lacks_attributes(node);
             for attribute in &node.attributes {
+                attribute.sparse.iter().for_each(|tensor| self.sparse(tensor));
                 attribute.tensor.iter().chain(&attribute.tensors).for_each(|it| self.tensor(it));
                 attribute.graph.iter().chain(&attribute.graphs).for_each(|it| self.graph(it));
             }
@@ -320,16 +385,15 @@ impl Collected {
         weights.elements = weights.elements.saturating_add(elements);
         let bytes = elements.saturating_mul(bits).div_ceil(8);
         weights.bytes = weights.bytes.saturating_add(bytes);
-        if tensor.location != Some(1) {
+        if !tensor.is_external() {
             return;
         }
-        let entry = |key: &str| tensor.external.iter().find(|entry| entry.key == key);
-        let number = |key| entry(key).and_then(|entry| entry.value.parse::<u64>().ok());
-        if let Some(location) = entry("location") {
+        let number = |key| tensor.place(key).and_then(|value| value.parse::<u64>().ok());
+        if let Some(location) = tensor.place("location") {
             let (offset, length) = (number("offset"), number("length"));
             self.lacks_places |= offset.is_none() || length.is_none();
             let end = offset.unwrap_or(0).saturating_add(length.unwrap_or(bytes));
-            let needed = self.files.entry(location.value.clone()).or_default();
+            let needed = self.files.entry(location.to_owned()).or_default();
             *needed = (*needed).max(end);
         }
     }
@@ -545,13 +609,72 @@ mod tests {
         let model = of_graph(messages::Graph { initializers, ..messages::Graph::default() });
         std::fs::write(&path, model).expect("writable");
         let facts = Facts::read(&path).expect("a model");
-        let told = || facts.check_files(&path).expect_err("not whole").to_string();
+        let told = || facts.check(&path).expect_err("not whole").to_string();
         assert!(told().contains("its weights are in"), "{}", told());
         std::fs::write(&beside, vec![0; 4495]).expect("writable");
         assert!(told().ends_with("weights.bin has 4495 bytes of 4496"), "{}", told());
         std::fs::write(&beside, vec![0; 4496]).expect("writable");
-        facts.check_files(&path).expect("whole");
+        facts.check(&path).expect("whole");
         assert_eq!(facts.structure().weights, ["weights.bin"]);
+    }
+
+    #[test]
+    fn weights_in_other_files_may_lack_their_place() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, beside) = (folder.path().join("m.onnx"), folder.path().join("weights.bin"));
+        std::fs::write(&beside, vec![0; 400]).expect("writable");
+        let check = |places: &[(&str, u64)]| {
+            let mut external = vec![messages::Entry::new("location", "weights.bin")];
+            external.extend(places.iter().map(|(key, value)| messages::Entry::new(key, value)));
+            let tensor =
+                messages::Tensor { external, location: Some(1), ..weights("w", FLOAT, &[100]) };
+            let initializers = vec![tensor];
+            let model = of_graph(messages::Graph { initializers, ..messages::Graph::default() });
+            std::fs::write(&path, model).expect("writable");
+            let facts = Facts::read(&path).expect("a model");
+            let refusal = facts.check(&path).err().map(|error| error.to_string());
+            (facts.lacks_places, refusal.unwrap_or_default())
+        };
+        assert_eq!(check(&[("offset", 0), ("length", 400)]), (false, String::new()));
+        for places in [&[][..], &[("offset", 0)], &[("length", 400)]] {
+            assert_eq!(check(places), (true, String::new()));
+        }
+        let (lacks, told) = check(&[("offset", 4)]);
+        assert!(lacks && told.ends_with("weights.bin has 400 bytes of 404"), "{told}");
+    }
+
+    #[test]
+    fn a_model_that_contradicts_itself_is_read_and_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.onnx");
+        let short =
+            messages::Tensor { raw: Some(vec![0; 20].into()), ..weights("w", FLOAT, &[4, 4]) };
+        let graph = messages::Graph { initializers: vec![short], ..messages::Graph::default() };
+        std::fs::write(&path, of_graph(graph)).expect("writable");
+        let facts = Facts::read(&path).expect("a model");
+        let told = facts.check(&path).expect_err("broken").to_string();
+        let expected = "m.onnx is broken: its weight or constant `w` is broken: it has 20 bytes of values, and its \
+                        shape [4, 4] of fp32 needs 64";
+        assert!(told.ends_with(expected), "{told}");
+    }
+
+    #[test]
+    fn attributes_that_are_left_to_defaults_are_noticed() {
+        let lacks = |operator: &str, attributes: &[&str]| {
+            let attribute = |name: &&str| messages::Attribute {
+                name: (*name).into(),
+                ..messages::Attribute::default()
+            };
+            let attributes = attributes.iter().map(attribute).collect();
+            let operator = operator.into();
+            let node = messages::Node { operator, attributes, ..messages::Node::default() };
+            read(&of_graph(messages::Graph { nodes: vec![node], ..messages::Graph::default() }))
+                .lacks_attributes
+        };
+        assert!(lacks("Conv", &["strides", "pads"]) && lacks("ConvTranspose", &[]));
+        assert!(lacks("MaxPool", &["kernel_shape"]));
+        assert!(!lacks("Conv", &["kernel_shape"]) && !lacks("MaxPool", &["strides"]));
+        assert!(!lacks("Conv", &["strides", "pads", "dilations"]) && !lacks("Relu", &[]));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The messages of an ONNX file, as far as they are read and written here, with the numbers of their fields in
 //! `onnx.proto`.
 //!
-//! Values of weights are passed over when a file is read: other fields than `raw` and 64-bit integers have no place here,
-//! and long byte strings are skipped.
+//! Values of weights are passed over when a file is read: long lists and long byte strings are measured and skipped.
 
 pub use prost::bytes::Bytes;
+
+pub use crate::tensor::{Lengths, Tensor};
 
 /// `ModelProto`
 #[derive(Clone, PartialEq, prost::Message)]
@@ -49,9 +50,24 @@ pub struct Function {
     /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
+    /// Names of its inputs.
+    #[prost(string, repeated, tag = "4")]
+    pub inputs: Vec<String>,
+    /// Names of its outputs.
+    #[prost(string, repeated, tag = "5")]
+    pub outputs: Vec<String>,
     /// Its nodes.
     #[prost(message, repeated, tag = "7")]
     pub nodes: Vec<Node>,
+    /// Its domain.
+    #[prost(string, tag = "10")]
+    pub domain: String,
+    /// Attributes that a call may leave out, with their values.
+    #[prost(message, repeated, tag = "11")]
+    pub defaults: Vec<Attribute>,
+    /// Tells functions of one name apart.
+    #[prost(string, tag = "13")]
+    pub overload: String,
 }
 
 /// `GraphProto`
@@ -75,6 +91,9 @@ pub struct Graph {
     /// Values within, if they are described.
     #[prost(message, repeated, tag = "13")]
     pub values: Vec<ValueInfo>,
+    /// Weights that are mostly zero.
+    #[prost(message, repeated, tag = "15")]
+    pub sparse_initializers: Vec<SparseTensor>,
 }
 
 /// `NodeProto`
@@ -98,6 +117,9 @@ pub struct Node {
     /// The operator's domain; the standard's is empty.
     #[prost(string, tag = "7")]
     pub domain: String,
+    /// Tells functions of one name apart.
+    #[prost(string, tag = "8")]
+    pub overload: String,
 }
 
 /// `AttributeProto`
@@ -136,32 +158,26 @@ pub struct Attribute {
     /// `AttributeType`: 1 for a number, 2 for a whole number, 3 for a text, 7 for whole numbers.
     #[prost(int32, tag = "20")]
     pub kind: i32,
+    /// In a function: the attribute of the call that has the value.
+    #[prost(string, tag = "21")]
+    pub of_call: String,
+    /// A sparse tensor.
+    #[prost(message, optional, tag = "22")]
+    pub sparse: Option<SparseTensor>,
 }
 
-/// `TensorProto`
+/// `SparseTensorProto`: a tensor that is zero but for some elements.
 #[derive(Clone, PartialEq, prost::Message)]
-pub struct Tensor {
-    /// Sizes of its axes.
-    #[prost(int64, repeated, packed = "false", tag = "1")]
+pub struct SparseTensor {
+    /// The other elements; their name is that of the tensor.
+    #[prost(message, optional, tag = "1")]
+    pub values: Option<Tensor>,
+    /// Their places.
+    #[prost(message, optional, tag = "2")]
+    pub indices: Option<Tensor>,
+    /// Sizes of the axes.
+    #[prost(int64, repeated, packed = "false", tag = "3")]
     pub sizes: Vec<i64>,
-    /// Number of its element type (`DataType`).
-    #[prost(int32, tag = "2")]
-    pub element: i32,
-    /// Values, if they are 64-bit integers.
-    #[prost(int64, repeated, tag = "7")]
-    pub integers: Vec<i64>,
-    /// Its name.
-    #[prost(string, tag = "8")]
-    pub name: String,
-    /// Values as bytes, the lowest first; empty if they are many.
-    #[prost(bytes = "bytes", optional, tag = "9")]
-    pub raw: Option<Bytes>,
-    /// Place of the values in another file.
-    #[prost(message, repeated, tag = "13")]
-    pub external: Vec<Entry>,
-    /// `DataLocation`: 1 if the values lie in another file.
-    #[prost(int32, optional, tag = "14")]
-    pub location: Option<i32>,
 }
 
 /// `StringStringEntryProto`

@@ -10,6 +10,8 @@ use crate::messages::{Graph, Model, Node, Tensor};
 const QUANTISED: &[(&str, &[usize], &[usize])] = &[
     ("ConvInteger", &[0, 1], &[2, 3]),
     ("DequantizeLinear", &[0], &[1, 2]),
+    ("DynamicQuantizeLSTM", &[1, 2], &[8, 9, 10, 11]),
+    ("DynamicQuantizeMatMul", &[1], &[2, 3]),
     ("GatherBlockQuantized", &[0], &[2, 3]),
     ("MatMulInteger", &[0, 1], &[2, 3]),
     ("MatMulNBits", &[1], &[2, 3]),
@@ -45,6 +47,9 @@ pub(crate) fn of(model: &Model, graph: &Graph) -> u64 {
 impl<'a> Collected<'a> {
     fn graph(&mut self, graph: &'a Graph) {
         graph.initializers.iter().for_each(|tensor| self.tensor(&tensor.name, tensor));
+        // Of a sparse tensor, the elements that are stored.
+        let sparse = graph.sparse_initializers.iter().filter_map(|tensor| tensor.values.as_ref());
+        sparse.for_each(|tensor| self.tensor(&tensor.name, tensor));
         self.nodes(&graph.nodes);
     }
 
@@ -121,6 +126,19 @@ mod tests {
         let bias = ("b", INT32, &[16][..]);
         let conv = ("QLinearConv", &["x", "s", "z", "w", "s", "z", "s", "z", "b"][..]);
         assert_eq!(parameters(conv, &[weight, scale, zero, bias]), 512 + 16);
+    }
+
+    #[test]
+    fn weights_of_layers_that_quantise_their_inputs_count() {
+        let lstm = ["x", "w", "r", "b", "", "h", "c", "", "s", "z", "s", "z"];
+        let weights = [
+            ("w", INT8, &[1, 8, 16][..]),
+            ("r", INT8, &[1, 4, 16]),
+            ("b", FLOAT, &[1, 32]),
+            ("s", FLOAT, &[1]),
+            ("z", INT8, &[1]),
+        ];
+        assert_eq!(parameters(("DynamicQuantizeLSTM", &lstm), &weights), 128 + 64 + 32);
     }
 
     #[test]

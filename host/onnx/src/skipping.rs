@@ -9,7 +9,7 @@ use prost::bytes::{Buf, Bytes};
 const PIECE: usize = 1 << 16;
 
 /// Byte strings of up to this length are read; values of weights are longer, and shapes are not.
-const LONGEST: usize = 1024;
+pub(crate) const LONGEST: usize = 1024;
 
 /// A file as a buffer. A buffer cannot fail, so after an error it is at its end, and the error is kept.
 pub(crate) struct SkippingFile {

@@ -1,6 +1,7 @@
 //! Errors of planning.
 
 use host_manifest::nearest;
+use host_record::words::bytes;
 use host_record::{AxisObstacle, PortAxis, quoted_key};
 
 /// The most cells that a matrix may have: more than anyone can run, and few enough to count.
@@ -41,6 +42,8 @@ pub enum PlanError {
         model: String,
         /// The input.
         input: String,
+        /// Whether it is a truth value.
+        is_truth: bool,
     },
     /// An input is computed with before it is looked up in a table, and the manifest does not give it.
     #[error(
@@ -102,6 +105,25 @@ pub enum PlanError {
         /// Its reason.
         obstacle: Box<AxisObstacle>,
     },
+    /// A query's inputs and outputs are larger than the machine's memory.
+    #[error(
+        "the model `{model}` at {extent}: the inputs of a query take {}{}, and the machine has {} of memory",
+        bytes(*inputs_bytes),
+        outputs(*outputs_bytes),
+        bytes(*memory_bytes)
+    )]
+    BeyondMemory {
+        /// The model's id.
+        model: String,
+        /// The batch and the length, in words.
+        extent: String,
+        /// Size of the inputs.
+        inputs_bytes: u64,
+        /// Size of the outputs, as far as it is known.
+        outputs_bytes: u64,
+        /// The machine's memory.
+        memory_bytes: u64,
+    },
     /// No cell is left.
     #[error("the matrix is empty: `exclude` removes every cell")]
     Empty,
@@ -138,17 +160,29 @@ impl PlanError {
             Self::BeyondTable { entries, .. } => {
                 Some(format!("write `high = {}` or less", entries.saturating_sub(1)))
             }
-            Self::Steers { input, .. } => Some(format!(
-                "give it a range in the `[[model]]`, such as `inputs.{} = {{ low = 10, high = 10 }}`",
-                quoted_key(input)
+            Self::Steers { input, is_truth, .. } => {
+                let (key, value) = (quoted_key(input), if *is_truth { 1 } else { 10 });
+                let truth = if *is_truth { " (1 is true)" } else { "" };
+                Some(format!(
+                    "give it a range in the `[[model]]`, such as `inputs.{key} = {{ low = {value}, high = {value} \
+                     }}`{truth}"
+                ))
+            }
+            Self::Computed { input, entries, .. } => Some(format!(
+                "give it a range in the `[[model]]`, such as `inputs.{} = {{ low = 0, high = {} }}`",
+                quoted_key(input),
+                entries.saturating_sub(1).min(100)
             )),
-            Self::Computed { input, .. } => Some(format!(
-                "give it a range in the `[[model]]`, such as `inputs.{} = {{ low = 0, high = 100 }}`",
-                quoted_key(input)
-            )),
+            Self::BeyondMemory { .. } => {
+                Some("leave this batch or length out, or give the axes smaller sizes".to_owned())
+            }
             _ => None,
         }
     }
+}
+
+fn outputs(size: u64) -> String {
+    if size == 0 { String::new() } else { format!(" and its outputs {}", bytes(size)) }
 }
 
 /// Returns the known name that is near to a mistyped one.

@@ -12,6 +12,8 @@ use host_record::{DeviceInfo, FileId, Gap, ModelStructure, PluginIdentity};
 pub struct Facts {
     /// The name of the machine that the devices are of.
     pub machine: String,
+    /// The memory that a process on it can get at most, in bytes; `None` if it is not known.
+    pub memory_bytes: Option<u64>,
     /// Models by id.
     pub models: BTreeMap<String, ModelFacts>,
     /// Structures of models' files. A file that is not here is known to its engine alone.

@@ -44,7 +44,7 @@ pub use crate::error::{CELL_LIMIT, PlanError};
 pub use crate::estimate::Estimate;
 pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
-use crate::obstacles::{Fits, Obstacles};
+use crate::obstacles::{Fits, Obstacles, Traffic};
 use crate::reference::PlannedReference;
 
 /// Checks whether an experiment's matrix can be planned, as far as that is known without devices: it
@@ -279,11 +279,17 @@ impl Plan {
             searched: 0,
         };
         let mut fits = Fits::default();
+        let mut too_large = BTreeMap::new();
         for (index, cell) in plan.cells.iter().enumerate() {
             let cell = plan.values.coordinates(cell);
             let is_searched = cell.load.scenario.is_open_loop() && cell.load.rate.is_none();
             let obstacle = plan.obstacles.of(cell.model, cell.precision, cell.extent());
             fits.add(cell.model, cell.extent(), obstacle);
+            if !too_large.contains_key(&cell.model)
+                && let Some(error) = plan.beyond_memory(&cell, facts.memory_bytes)
+            {
+                too_large.insert(cell.model, error);
+            }
             match plan.runnable(&cell) {
                 Ok(_) if experiment.matrix.limit.is_some_and(|most| plan.count.cases >= most) => {
                     plan.end = plan.end.or(Some(index));
@@ -298,6 +304,7 @@ impl Plan {
             }
         }
         errors.extend(fits.errors(|model| plan.models[model].id.clone()));
+        errors.extend(too_large.into_values());
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -400,14 +407,37 @@ impl Plan {
         if let Some(obstacle) = self.obstacles.of(cell.model, cell.precision, cell.extent()) {
             return Err(Unsupported::Axes { obstacle: obstacle.clone() }.into());
         }
-        // The weights of other devices do not stay in the memory of the process, which the limit is about.
-        let weights = model.weights_bytes.get(file).filter(|_| found.device.kind == "cpu");
-        match (weights, self.measure.memory_limit_bytes) {
-            (Some(&weights_bytes), Some(limit_bytes)) if weights_bytes > limit_bytes => {
-                Err(Unsupported::Memory { weights_bytes, limit_bytes }.into())
+        if let Some(limit_bytes) = self.measure.memory_limit_bytes {
+            // The weights of other devices do not stay in the memory of the process, which the limit is about.
+            let weights = model.weights_bytes.get(file).filter(|_| found.device.kind == "cpu");
+            let weights_bytes = weights.copied().unwrap_or(0);
+            let traffic = self.obstacles.traffic(cell.model, cell.precision, cell.extent());
+            let traffic = traffic.filter(|_| weights_bytes <= limit_bytes);
+            let all = weights_bytes.saturating_add(traffic.map_or(0, Traffic::total));
+            if all > limit_bytes {
+                let inputs_bytes = traffic.map(|traffic| traffic.inputs_bytes);
+                let outputs_bytes = traffic.map(|traffic| traffic.outputs_bytes);
+                let gap =
+                    Unsupported::Memory { weights_bytes, inputs_bytes, outputs_bytes, limit_bytes };
+                return Err(gap.into());
             }
-            _ => Ok((found, file)),
         }
+        Ok((found, file))
+    }
+
+    /// Returns the error of a cell whose inputs and outputs are larger than the machine's memory.
+    fn beyond_memory(&self, cell: &Coordinates<'_>, memory: Option<u64>) -> Option<PlanError> {
+        let traffic = self.obstacles.traffic(cell.model, cell.precision, cell.extent())?;
+        let memory_bytes = memory.filter(|memory| traffic.total() > *memory)?;
+        let (batch, length) = cell.extent();
+        let length = length.map(|length| format!(" and sequence length {length}"));
+        Some(PlanError::BeyondMemory {
+            model: self.models[cell.model].id.clone(),
+            extent: format!("batch {batch}{}", length.unwrap_or_default()),
+            inputs_bytes: traffic.inputs_bytes,
+            outputs_bytes: traffic.outputs_bytes,
+            memory_bytes,
+        })
     }
 
     fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {

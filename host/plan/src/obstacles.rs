@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use host_manifest::{Experiment, Model};
 use host_model::{Meaning, Sizes, Wanted};
 use host_record::{
-    AxesUse, AxisObstacle, FileId, InputSource, LegalValues, ModelStructure, Precision, Signature,
+    AxesUse, AxisObstacle, FileId, InputSource, LegalValues, ModelStructure, Port, Precision,
+    Signature,
 };
 
 use crate::error::PlanError;
@@ -21,6 +22,8 @@ pub(crate) struct Obstacles {
     /// By the model's position.
     axes: BTreeMap<usize, AxesUse>,
     obstacles: BTreeMap<(usize, Precision, Extent), AxisObstacle>,
+    /// Sizes of inputs and outputs.
+    traffic: BTreeMap<(usize, Precision, Extent), Traffic>,
     /// Reasons why the manifest does not fit a model, whatever the cell.
     pub(crate) errors: Vec<PlanError>,
 }
@@ -39,8 +42,9 @@ impl Obstacles {
                 let (Some(file), Some(structure)) = (file, structure) else { continue };
                 let Some(signature) = &structure.signature else { continue };
                 let mut new = wrong_inputs(model, signature, structure, &further);
-                new.extend(steering(model, file, facts));
-                if let Err(error) = found.add(position, *precision, model, signature, extents) {
+                new.extend(steering(model, file, structure, facts));
+                let place = (position, *precision);
+                if let Err(error) = found.add(place, model, signature, structure, extents) {
                     new.push(error);
                 }
                 // Files of other precisions have the same inputs.
@@ -53,10 +57,10 @@ impl Obstacles {
 
     fn add(
         &mut self,
-        position: usize,
-        precision: Precision,
+        (position, precision): (usize, Precision),
         model: &Model,
         signature: &Signature,
+        structure: &ModelStructure,
         extents: &[Extent],
     ) -> Result<(), PlanError> {
         let mut dimensions = model.inputs.dimensions();
@@ -74,13 +78,24 @@ impl Obstacles {
                 length: length.map(u64::from),
                 ..Wanted::default()
             };
+            let place = (position, precision, (*batch, *length));
             let result = match &model.inputs {
                 // Their shapes are in the files.
-                InputSource::Files { .. } => meaning.check(&wanted),
-                InputSource::Synthetic(_) => meaning.shapes(&wanted).map(drop),
+                InputSource::Files { .. } => meaning.check(&wanted).map(|()| None),
+                InputSource::Synthetic(_) => meaning.shapes(&wanted).map(Some),
             };
-            if let Err(obstacle) = result {
-                self.obstacles.insert((position, precision, (*batch, *length)), obstacle);
+            match result {
+                Ok(None) => {}
+                Ok(Some(inputs)) => {
+                    let inputs = inputs.into_iter().map(Some);
+                    let outputs = meaning.output_shapes(&wanted).unwrap_or_default();
+                    let traffic = Traffic {
+                        inputs_bytes: bytes(structure, &signature.inputs, inputs),
+                        outputs_bytes: bytes(structure, &signature.outputs, outputs),
+                    };
+                    self.traffic.insert(place, traffic);
+                }
+                Err(obstacle) => drop(self.obstacles.insert(place, obstacle)),
             }
         }
         Ok(())
@@ -89,6 +104,16 @@ impl Obstacles {
     /// Returns the meaning of the axes of a model, if its file tells its inputs.
     pub(crate) fn axes(&self, model: usize) -> Option<&AxesUse> {
         self.axes.get(&model)
+    }
+
+    /// Returns the sizes of the inputs and outputs of a query, if the file tells them.
+    pub(crate) fn traffic(
+        &self,
+        model: usize,
+        precision: Precision,
+        extent: Extent,
+    ) -> Option<Traffic> {
+        self.traffic.get(&(model, precision, extent)).copied()
     }
 
     /// Returns the obstacle of a cell.
@@ -100,6 +125,36 @@ impl Obstacles {
     ) -> Option<&AxisObstacle> {
         self.obstacles.get(&(model, precision, extent))
     }
+}
+
+/// Sizes of the inputs and outputs of a query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Traffic {
+    pub(crate) inputs_bytes: u64,
+    pub(crate) outputs_bytes: u64,
+}
+
+impl Traffic {
+    pub(crate) fn total(self) -> u64 {
+        self.inputs_bytes.saturating_add(self.outputs_bytes)
+    }
+}
+
+/// Returns the size of values whose shapes and types are known; others count as nothing.
+fn bytes(
+    structure: &ModelStructure,
+    ports: &[Port],
+    shapes: impl IntoIterator<Item = Option<Vec<u64>>>,
+) -> u64 {
+    let size = |(port, shape): (&Port, Option<Vec<u64>>)| {
+        let bits = *structure.element_bits.get(&port.name)?;
+        let elements = shape?.into_iter().fold(1, u64::saturating_mul);
+        Some(
+            u64::try_from((u128::from(elements) * u128::from(bits)).div_ceil(8))
+                .unwrap_or(u64::MAX),
+        )
+    };
+    ports.iter().zip(shapes).filter_map(size).fold(0, u64::saturating_add)
 }
 
 /// Whether the manifest fits the models in the cells that there are, and which batches and lengths fit one.
@@ -235,10 +290,18 @@ fn wrong_inputs(
 
 /// Returns the inputs that the manifest has to give and does not: those that steer the model, and those that are computed
 /// with before they are looked up.
-fn steering(model: &Model, file: &FileId, facts: &Facts) -> Vec<PlanError> {
+fn steering(
+    model: &Model,
+    file: &FileId,
+    structure: &ModelStructure,
+    facts: &Facts,
+) -> Vec<PlanError> {
     let model_id = || model.id.clone();
     let asked_for = |(input, values)| match values {
-        LegalValues::Steers => Some(PlanError::Steers { model: model_id(), input }),
+        LegalValues::Steers => {
+            let is_truth = structure.truth_values.contains(&input);
+            Some(PlanError::Steers { model: model_id(), input, is_truth })
+        }
         LegalValues::Computed { entries, operator } => {
             Some(PlanError::Computed { model: model_id(), input, entries, operator })
         }

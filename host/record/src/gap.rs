@@ -146,10 +146,16 @@ pub enum Unsupported {
         /// The reason.
         obstacle: AxisObstacle,
     },
-    /// The model's weights alone take more memory than a case may use.
+    /// The model's weights, inputs and outputs alone take more memory than a case may use.
     Memory {
-        /// Size of the weights.
+        /// Size of the weights; 0 if they lie in another memory than the process's.
         weights_bytes: u64,
+        /// Size of the inputs of a query, if it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inputs_bytes: Option<u64>,
+        /// Size of its outputs, as far as it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outputs_bytes: Option<u64>,
         /// The manifest's `memory-limit`.
         limit_bytes: u64,
     },
@@ -284,6 +290,9 @@ pub enum NotMeasured {
         without_formula: Vec<String>,
         /// Operators whose outputs have shapes that only their values tell.
         without_shape: Vec<String>,
+        /// Sparse tensors.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sparse: Vec<String>,
     },
     /// No table has the device's peaks, and it is not a processor that could be calibrated.
     NoPeaks {
@@ -481,12 +490,22 @@ impl fmt::Display for Unsupported {
                 )
             }
             Self::Axes { obstacle } => obstacle.fmt(formatter),
-            Self::Memory { weights_bytes, limit_bytes } => write!(
-                formatter,
-                "the model's weights take {}, more than the `memory-limit` of {}",
-                bytes(*weights_bytes),
-                bytes(*limit_bytes)
-            ),
+            Self::Memory { weights_bytes, inputs_bytes, outputs_bytes, limit_bytes } => {
+                let parts = [
+                    ("weights", Some(*weights_bytes)),
+                    ("inputs", *inputs_bytes),
+                    ("outputs", *outputs_bytes),
+                ];
+                let parts = parts.iter().filter_map(|(name, size)| {
+                    size.filter(|size| *size > 0).map(|size| format!("{name} take {}", bytes(size)))
+                });
+                write!(
+                    formatter,
+                    "the model's {}, more than the `memory-limit` of {}",
+                    list(&parts.collect::<Vec<_>>(), "and"),
+                    bytes(*limit_bytes)
+                )
+            }
             Self::InputKind { input, value_kind } => write!(
                 formatter,
                 "the model's input `{input}` is a {value_kind}, which can neither be drawn nor read from a \
@@ -577,17 +596,25 @@ impl fmt::Display for NotMeasured {
             Self::TooCostly => {
                 formatter.write_str("a pass of these shapes costs more than can be counted")
             }
-            Self::NoFormula { without_formula, without_shape } => {
+            Self::NoFormula { without_formula, without_shape, sparse } => {
+                let mut reasons = Vec::new();
+                let operators = |names: &[String]| list(&quoted(names), "and");
                 if !without_formula.is_empty() {
-                    let operators = list(&quoted(without_formula), "and");
-                    write!(formatter, "there is no formula for the cost of {operators}")?;
+                    let operators = operators(without_formula);
+                    reasons.push(format!("there is no formula for the cost of {operators}"));
                 }
                 if !without_shape.is_empty() {
-                    let and = if without_formula.is_empty() { "" } else { "; " };
-                    let operators = list(&quoted(without_shape), "and");
-                    write!(formatter, "{and}shapes behind {operators} depend on values")?;
+                    let operators = operators(without_shape);
+                    reasons.push(format!("shapes behind {operators} depend on values"));
                 }
-                Ok(())
+                if !sparse.is_empty() {
+                    let are = if sparse.len() == 1 { "is" } else { "are" };
+                    reasons.push(format!(
+                        "{} {are} sparse, and costs are counted for tensors with all their elements",
+                        operators(sparse)
+                    ));
+                }
+                formatter.write_str(&reasons.join("; "))
             }
             Self::NoPeaks { device } => write!(
                 formatter,
@@ -711,7 +738,13 @@ mod tests {
                 "the model `m` has no file for int8, only for fp32",
             ),
             (
-                Unsupported::Memory { weights_bytes: 4_400_193_536, limit_bytes: 2 << 30 }.into(),
+                Unsupported::Memory {
+                    weights_bytes: 4_400_193_536,
+                    inputs_bytes: None,
+                    outputs_bytes: None,
+                    limit_bytes: 2 << 30,
+                }
+                .into(),
                 "the model's weights take 4.10 GiB, more than the `memory-limit` of 2 GiB",
             ),
             (

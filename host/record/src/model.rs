@@ -19,6 +19,12 @@ pub struct ModelStructure {
     /// Size of all weights, wherever they lie; `None` if only the engine can tell it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights_bytes: Option<u64>,
+    /// Bits of an element of inputs and outputs, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub element_bits: BTreeMap<String, u64>,
+    /// Inputs and outputs that are truth values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub truth_values: Vec<String>,
     /// Values that inputs must have to be legal, by the input's name.
     pub values: BTreeMap<String, LegalValues>,
 }
@@ -200,8 +206,11 @@ pub struct OpenAxis {
     pub input: String,
     /// The axis, from 0.
     pub axis: u32,
-    /// Its symbol or expression; possibly empty.
+    /// Its symbol, or one of an expression; possibly empty.
     pub symbol: String,
+    /// The expression that the symbol is of, if the axis is not the symbol itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<String>,
 }
 
 /// Reason why a case has no shapes: the model cannot do it, or the manifest does not fit the model.
@@ -327,7 +336,10 @@ pub fn shown_axes(axes: &[PortAxis]) -> String {
 impl fmt::Display for OpenAxis {
     /// Writes `axis 2 (`width`) of `x``.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { input, axis, symbol } = self;
+        let Self { input, axis, symbol, expression } = self;
+        if let Some(expression) = expression {
+            return write!(formatter, "`{symbol}` of axis {axis} (`{expression}`) of `{input}`");
+        }
         match symbol.is_empty() {
             true => write!(formatter, "axis {axis} of `{input}`"),
             false => write!(formatter, "axis {axis} (`{symbol}`) of `{input}`"),
@@ -348,7 +360,7 @@ fn closing(axes: &[OpenAxis]) -> String {
         |text: &str| !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || c == '_');
     let mut symbols: Vec<String> = Vec::new();
     let mut inputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for OpenAxis { input, axis, symbol } in axes {
+    for OpenAxis { input, axis, symbol, .. } in axes {
         if is_symbol(symbol) {
             let key = if symbol.is_ascii() { symbol.clone() } else { quoted_key(symbol) };
             let size = format!("{key} = …");
@@ -495,7 +507,7 @@ mod tests {
     use super::*;
 
     fn open(input: &str, axis: u32, symbol: &str) -> OpenAxis {
-        OpenAxis { input: input.into(), axis, symbol: symbol.into() }
+        OpenAxis { input: input.into(), axis, symbol: symbol.into(), expression: None }
     }
 
     #[test]

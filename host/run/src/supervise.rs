@@ -358,7 +358,10 @@ impl Watch {
                 if report.peak_memory_bytes.is_some() {
                     report.peak_memory_bytes = report.peak_memory_bytes.max(self.highest);
                 }
-                Step::Conclude(Conclusion::Finished(report))
+                match self.peak_beyond_limit(report.peak_memory_bytes) {
+                    Some(failure) => Step::Conclude(Conclusion::Failed(failure)),
+                    None => Step::Conclude(Conclusion::Finished(report)),
+                }
             }
             Message::Kept => Step::Conclude(Conclusion::Kept),
             Message::Fits => Step::Conclude(Conclusion::Fits),
@@ -375,6 +378,20 @@ impl Watch {
         Some(Conclusion::Failed(failure))
     }
 
+    /// Returns the failure of a worker whose peak, which the kernel counts, is more than the limit set for it. A case can
+    /// be shorter than the time between two looks.
+    fn peak_beyond_limit(&self, peak: Option<u64>) -> Option<Failure> {
+        let (limit, peak) = (self.limits.memory?, peak?);
+        (peak > limit).then(|| Failure::OutOfMemory {
+            phase: self.phase,
+            limit_bytes: Some(limit),
+            peak_bytes: Some(peak),
+            detail: format!(
+                "the worker used up to {peak} bytes, which is more than the limit set for it, {limit} bytes"
+            ),
+        })
+    }
+
     /// Checks time and memory.
     fn look(&mut self) -> Option<Failure> {
         let limit = self.silence();
@@ -387,7 +404,10 @@ impl Watch {
         }
         self.looked = Instant::now();
         let memory = self.tree.memory(&self.machine)?;
-        let (resident, used) = (memory.resident, memory.kept);
+        let resident = memory.resident;
+        // A limit that is set is one on the memory that results show as the peak. The machine's own limit is not reached
+        // by pages of files, which the kernel drops first.
+        let used = if self.limits.memory.is_some() { resident } else { memory.kept };
         if self.phase == Phase::Measure {
             self.average.0 += u128::from(resident);
             self.average.1 += 1;

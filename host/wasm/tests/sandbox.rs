@@ -232,7 +232,7 @@ fn a_metric_gets_the_columns_that_it_reads_and_no_others() {
         (
             "hostile-metric.start",
             Err(
-                "the case has no column `start`",
+                "the case has no record of `start`",
             ),
             "1",
             Some(

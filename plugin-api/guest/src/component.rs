@@ -89,7 +89,8 @@ impl<T: Metric> metric::exports::tare::plugin::metric::Guest for MetricComponent
         let others = other_columns::read().into_iter().map(other_column);
         let columns: Vec<_> = columns.into_iter().map(column).chain(others).collect();
         let case = Case { id: case.id, attributes };
-        let measurements = T::compute(&case, &Columns::from(columns), options).map_err(text)?;
+        let measurements =
+            T::compute(&case, &Columns::of(&case, columns), options).map_err(text)?;
         Ok(measurements.into_iter().map(measurement).collect())
     }
 }

@@ -52,15 +52,12 @@ impl Case {
         asked.filter(|level| *level > 0.0 && *level < 1.0).unwrap_or(USUAL)
     }
 
-    /// Returns the gap for a column that the case lacks, with the host's reason for it. If the host
-    /// gives none, or if the column exists and the gap is about something else, returns the gap
-    /// unchanged.
-    #[must_use]
-    pub fn explain(&self, column: &str, gap: Gap) -> Gap {
-        match self.attributes.get(&format!("missing.{column}")) {
-            Some(reason) if gap.kind == GapKind::NotMeasured => Gap::not_measured(reason),
-            _ => gap,
-        }
+    /// Returns the host's reasons for columns that the case lacks, by their names.
+    pub(crate) fn missing(&self) -> BTreeMap<String, String> {
+        let reason = |(name, reason): (&String, &String)| {
+            Some((name.strip_prefix("missing.")?.to_owned(), reason.clone()))
+        };
+        self.attributes.iter().filter_map(reason).collect()
     }
 }
 
@@ -109,11 +106,15 @@ pub struct Column {
 
 /// The columns of a case: those that the plugin asked for and the case has.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Columns(pub(crate) Vec<Column>);
+pub struct Columns {
+    pub(crate) columns: Vec<Column>,
+    /// Why the case lacks a column, by its name, if the host knows.
+    pub(crate) missing: BTreeMap<String, String>,
+}
 
 impl From<Vec<Column>> for Columns {
     fn from(columns: Vec<Column>) -> Self {
-        Self(columns)
+        Self { columns, missing: BTreeMap::new() }
     }
 }
 
@@ -138,16 +139,23 @@ macro_rules! typed_column {
 }
 
 impl Columns {
+    /// Returns these columns with the host's reasons for those that the case lacks.
+    #[must_use]
+    pub fn of(case: &Case, columns: Vec<Column>) -> Self {
+        Self { columns, missing: case.missing() }
+    }
+
     /// Returns a column.
     ///
     /// # Errors
     ///
-    /// A gap if the case lacks it.
+    /// A gap if the case lacks it, with the host's reason if it has one.
     pub fn column(&self, name: &str) -> Result<&Column, Gap> {
-        self.0
-            .iter()
-            .find(|column| column.name == name)
-            .ok_or_else(|| Gap::not_measured(format!("the case has no column `{name}`")))
+        let absent = || match self.missing.get(name) {
+            Some(reason) => Gap::not_measured(reason),
+            None => Gap::not_measured(format!("the case has no record of `{name}`")),
+        };
+        self.columns.iter().find(|column| column.name == name).ok_or_else(absent)
     }
 
     typed_column!(unsigned, Unsigned, u64, "unsigned integers");
@@ -160,7 +168,9 @@ impl Columns {
     /// Returns the columns whose names begin with `prefix`, such as `phase.`, with the rest of their names,
     /// in the order of the case.
     pub fn beginning(&self, prefix: &str) -> impl Iterator<Item = (&str, &Column)> {
-        self.0.iter().filter_map(move |column| Some((column.name.strip_prefix(prefix)?, column)))
+        self.columns
+            .iter()
+            .filter_map(move |column| Some((column.name.strip_prefix(prefix)?, column)))
     }
 }
 
@@ -299,13 +309,21 @@ mod tests {
         assert_eq!(columns.unsigned("latency"), Ok([3, 4].as_slice()));
         insta::assert_snapshot!(
             columns.unsigned("label").unwrap_err().reason,
-            @"the case has no column `label`"
+            @"the case has no record of `label`"
         );
         let mut case = Case::default();
-        let missing = || columns.unsigned("label").unwrap_err();
-        assert_eq!(case.explain("label", missing()), missing());
         case.attributes.insert("missing.label".into(), "there are no labels".into());
-        assert_eq!(case.explain("label", missing()).reason, "there are no labels");
+        let process = Column {
+            name: "process".into(),
+            unit: "1".into(),
+            width: 1,
+            data: ColumnData::Unsigned(vec![0, 1]),
+        };
+        let explained = Columns::of(&case, vec![process]);
+        let each = explained.processes().expect("two");
+        for columns in [&explained, &each[1]] {
+            assert_eq!(columns.unsigned("label").unwrap_err().reason, "there are no labels");
+        }
         let gap = columns.single("latency").unwrap_err();
         assert_eq!(gap.kind, GapKind::Unsupported);
         insta::assert_snapshot!(

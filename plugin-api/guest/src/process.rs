@@ -31,7 +31,7 @@ impl Columns {
         let part = |process: usize| -> Self {
             let start = numbers.partition_point(|number| (*number as usize) < process);
             let end = numbers.partition_point(|number| (*number as usize) <= process);
-            let others = self.0.iter().filter(|column| column.name != PROCESS);
+            let others = self.columns.iter().filter(|column| column.name != PROCESS);
             let columns: Vec<Column> = others
                 .map(|column| match column.rows() {
                     rows if rows == numbers.len() => column.part(start, end),
@@ -39,7 +39,7 @@ impl Columns {
                     _ => column.clone(),
                 })
                 .collect();
-            columns.into()
+            Self { columns, missing: self.missing.clone() }
         };
         Some((0..count).map(part).collect())
     }

@@ -136,6 +136,8 @@ fn all_open_axes_are_told_before_anything_is_measured() {
     let shown = place.run(&["results", "show", "latest", "--format", "json"]).expect(0).json();
     let metrics = &shown["cases"][0]["metrics"];
     assert!(metrics["throughput.samples"]["value"].is_null(), "{metrics}");
+    let gap = metrics["throughput.samples"].to_string();
+    assert!(gap.contains("no axis of the model counts examples"), "{gap}");
     assert!(metrics["throughput.queries"]["value"].is_f64(), "{metrics}");
 }
 
@@ -231,6 +233,7 @@ fn a_manifest_that_is_written_for_a_model_runs() {
     let _ = place.run(&["init", "new.toml", "--model", "m.onnx"]).expect(0);
     let text = std::fs::read_to_string(place.path().join("new.toml")).expect("it was written");
     assert!(text.contains("[model.axes.sizes]\npast = 16\nsequence = 128\n"), "{text}");
+    assert!(text.contains("# Guesses: the model leaves these sizes open."), "{text}");
     place.write("new.toml", &text.replace("# [measure]", "[measure]\nduration = \"10ms\""));
     let _ = place.run(&["run", "new.toml"]).expect(0);
     let record = &place.lines("journal.jsonl")[0]["outcome"];
@@ -313,4 +316,144 @@ fn inputs_and_values_of_options_that_there_are_not_suggest_the_nearest() {
     );
     assert!(told.contains("did you mean `onnxruntime`?"), "{told}");
     assert!(told.contains("it can be `true`, `false`"), "{told}");
+}
+
+#[test]
+fn a_model_that_contradicts_itself_is_refused_once_and_early() {
+    let place = Place::new();
+    let axes: &[&str] = &["batch", "2"];
+    let (inputs, outputs) = ([("x", FLOAT, axes)], [("y", FLOAT, axes)]);
+    let circle = [("Add", &["x", "b"][..], "a"), ("Relu", &["a"], "b"), ("Relu", &["a"], "y")];
+    let absent = [("Add", &["x", "absent"][..], "y")];
+    let short = {
+        let weights = Weights { name: "w", sizes: &[2, 2], file: Some("w.bin") };
+        let whole = model(&[("MatMul", &["x", "w"], "y")], &inputs, &outputs, &[weights]);
+        // The length of its weights in the other file.
+        let at = whole.windows(2).position(|pair| pair == b"16").expect("four numbers");
+        [&whole[..at], b"12", &whole[at + 2..]].concat()
+    };
+    write(&place, "w.bin", &[0; 16]);
+    for (bytes, reason) in [
+        (model(&circle, &inputs, &outputs, &[]), "its values `a`, `b` need each other in a circle"),
+        (
+            model(&absent, &inputs, &outputs, &[]),
+            "a node `Add` reads `absent`, which nothing makes",
+        ),
+        (short, "it has 12 bytes in another file, and its shape [2, 2] of fp32 needs 16"),
+    ] {
+        write(&place, "m.onnx", &bytes);
+        manifest(&place, "", "[matrix]\nbatch = [1, 2, 4]\n");
+        let commands: [(&[&str], i32); 5] = [
+            (&["validate", "it.toml"], 3),
+            (&["plan", "it.toml"], 3),
+            (&["run", "it.toml"], 3),
+            (&["bench", "m.onnx"], 1),
+            (&["init", "new.toml", "--model", "m.onnx"], 1),
+        ];
+        for (command, code) in commands {
+            let told = place.run(command).expect(code).stderr;
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(told.matches(reason).count(), 1, "{command:?}: {told}");
+        }
+        let inspected = place.run(&["inspect", "m.onnx"]).expect(1).stdout;
+        assert!(inspected.contains("problem") && inspected.contains(reason), "{inspected}");
+        let found = place.run(&["inspect", "m.onnx", "--format", "json"]).expect(1).json();
+        assert!(found["problem"].as_str().is_some_and(|it| it.contains(reason)), "{found}");
+    }
+    assert!(!place.path().join("results/runs").exists(), "nothing was begun");
+}
+
+#[test]
+fn weights_that_are_not_there_are_told_by_inspect() {
+    let place = Place::new();
+    for (file, size, told) in [
+        ("absent.bin", None, "missing: 8 B are needed"),
+        ("short.bin", Some(4), "too short: 4 bytes of 8"),
+        ("../outside.bin", None, "outside of the model's folder"),
+    ] {
+        with_weights(&place, file);
+        if let Some(size) = size {
+            write(&place, file, &vec![0; size]);
+        }
+        let shown = place.run(&["inspect", "m.onnx"]).expect(1).stdout;
+        assert!(shown.contains(told) && shown.contains("problem"), "{shown}");
+    }
+}
+
+#[test]
+fn attributes_that_a_model_leaves_to_the_format_do_not_stop_the_built_in_engine() {
+    for (operator, sizes, x, y) in [
+        ("Conv", &[4, 3, 3][..], &["batch", "3", "8"][..], &["batch", "4", "6"][..]),
+        ("Conv", &[4, 3, 3, 3], &["batch", "3", "8", "8"], &["batch", "4", "6", "6"]),
+        ("ConvTranspose", &[3, 4, 3], &["batch", "3", "8"], &["batch", "4", "10"]),
+        ("ConvTranspose", &[3, 4, 3, 3], &["batch", "3", "8", "8"], &["batch", "4", "10", "10"]),
+    ] {
+        let place = Place::new();
+        let weights = Weights { name: "w", sizes, file: None };
+        let nodes = [(operator, &["x", "w"][..], "y")];
+        write(&place, "m.onnx", &model(&nodes, &[("x", FLOAT, x)], &[("y", FLOAT, y)], &[weights]));
+        manifest(&place, "", "[matrix]\nbatch = 2\n");
+        let _ = place.run(&["run", "it.toml"]).expect(0);
+        let found = outcome(&place);
+        assert_eq!(found["conditions"]["model"]["samples"]["Ok"], 2, "{operator} {x:?}: {found}");
+    }
+}
+
+#[test]
+fn a_batch_that_fits_no_memory_is_an_error_of_the_plan() {
+    let place = Place::new();
+    let axes: &[&str] = &["batch", "3", "224", "224"];
+    let relu = model(&[("Relu", &["x"], "y")], &[("x", FLOAT, axes)], &[("y", FLOAT, axes)], &[]);
+    write(&place, "m.onnx", &relu);
+    manifest(&place, "", "[matrix]\nbatch = [1, 1073741824]\n");
+    for command in ["validate", "plan", "run"] {
+        let told = place.run(&[command, "it.toml"]).expect(3).stderr;
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        let reason =
+            "`m` at batch 1073741824: the inputs of a query take 588 TiB and its outputs 588 TiB";
+        assert!(told.contains(reason), "{told}");
+    }
+    // A limit counts them too.
+    manifest(&place, "", "memory-limit = \"1 MiB\"\n");
+    let gap = plan(&place)["items"][0]["gap"].clone();
+    assert_eq!(gap["inputs-bytes"], 602_112, "{gap}");
+    assert_eq!(gap["outputs-bytes"], 602_112, "{gap}");
+}
+
+#[test]
+fn a_limit_holds_for_the_memory_that_results_show() {
+    let place = Place::new();
+    let axes: &[&str] = &["batch", "2"];
+    let relu = model(&[("Relu", &["x"], "y")], &[("x", FLOAT, axes)], &[("y", FLOAT, axes)], &[]);
+    write(&place, "m.onnx", &relu);
+    // Less than the worker's own code, in a case that is shorter than the time between two looks.
+    manifest(&place, "", "memory-limit = \"2 MiB\"\n");
+    let told = place.run(&["run", "it.toml"]).expect(6).stdout;
+    assert!(told.contains("out of memory"), "{told}");
+}
+
+#[test]
+fn the_hint_for_a_truth_value_is_legal() {
+    const BOOL: u64 = 9;
+    let place = Place::new();
+    let nodes = [("If", &["c"][..], "y")];
+    let (inputs, outputs) = ([("c", BOOL, &[][..])], [("y", FLOAT, &[][..])]);
+    write(&place, "m.onnx", &model(&nodes, &inputs, &outputs, &[]));
+    manifest(&place, "", "");
+    let told = place.run(&["validate", "it.toml"]).expect(3).stderr;
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("`inputs.\"c\" = { low = 1, high = 1 }` (1 is true)"), "{told}");
+    manifest(&place, "inputs.\"c\" = { low = 1, high = 1 }", "");
+    let _ = place.run(&["validate", "it.toml"]).expect(0);
+}
+
+#[test]
+fn a_category_is_not_one_model() {
+    let place = Place::new();
+    for command in [&["inspect", "vision"][..], &["init", "new.toml", "--model", "vision"]] {
+        let told = place.run(command).expect(2).stderr;
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(told.contains("`vision` is not one architecture, but several"), "{told}");
+        assert!(told.contains("`resnet50`") && !told.contains("did you mean"), "{told}");
+    }
 }

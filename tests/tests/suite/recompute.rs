@@ -171,7 +171,7 @@ fn values_whose_samples_are_lost_stay() {
     let found = recompute(&place, &["--metric", "stability"], 0);
     assert_eq!(count(&found, "new"), 2);
     let first = &found["results"][0]["now"]["values"][0]["value"]["Err"];
-    assert_eq!(first["metric-message"], "the case has no column `latency`", "{first}");
+    assert_eq!(first["metric-message"], "the case has no record of `latency`", "{first}");
     // A metric that does not read samples is computed.
     let startup = recompute(&place, &["--metric", "startup"], 0);
     assert!(startup["results"][0]["now"]["values"][0]["value"]["Ok"].is_number(), "{startup}");

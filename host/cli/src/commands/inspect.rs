@@ -1,5 +1,7 @@
 //! `host inspect`: facts about a model.
 
+use std::path::{Component, Path};
+
 use host_experiment::{EngineAnswer, Inspection, Meaning, Settings, ask_engines, units};
 use host_onnx::Value;
 use host_record::{AxesUse, Cell, LegalValues, PortAxis, Table};
@@ -33,6 +35,7 @@ pub(crate) fn inspect(
             "bytes": inspection.bytes,
             "parameters": inspection.parameters,
             "facts": inspection.facts,
+            "problem": inspection.problem,
             "block": inspection.block,
         });
         document["batch"] = json!(inspection.batch);
@@ -45,7 +48,7 @@ pub(crate) fn inspect(
     if !printer.machine(document, || values(&inspection)) {
         human(&inspection, engines.as_deref(), printer);
     }
-    Ok(Exit::Success)
+    Ok(if inspection.problem.is_none() { Exit::Success } else { Exit::Failure })
 }
 
 fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Printer) {
@@ -59,6 +62,7 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
         ("operator sets", opsets.join(", ")),
         ("written by", facts.producer.clone()),
         ("a pass", pass(inspection)),
+        ("problem", inspection.problem.clone().unwrap_or_default()),
     ];
     let rows = rows.into_iter().filter(|(_, value)| !value.is_empty());
     let lines: Vec<_> = rows.map(|(name, value)| format!("{name:14} {value}")).collect();
@@ -83,11 +87,18 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
         });
         show(of(&["weights", "tensors", "elements", "size"], rows.collect()));
     }
+    let is_refused = inspection.problem.is_some();
     if !facts.files.is_empty() {
         let rows = facts.files.iter().map(|file| {
             let found = match file.found {
                 Some(found) if found >= file.needed => units::bytes(found as f64),
-                Some(found) => format!("{} of {}", found, file.needed),
+                Some(found) => format!("too short: {found} bytes of {}", file.needed),
+                None if is_refused && is_outside(&file.location) => {
+                    "outside of the model's folder".into()
+                }
+                None if is_refused => {
+                    format!("missing: {} are needed", units::bytes(file.needed as f64))
+                }
                 // The files of an architecture are made when they are needed.
                 None => units::bytes(file.needed as f64),
             };
@@ -108,6 +119,12 @@ fn human(inspection: &Inspection, engines: Option<&[EngineAnswer]>, printer: &Pr
     }
     printer.show("\n");
     printer.show(block.trim_end());
+}
+
+/// Returns whether a name leads out of the folder that it is relative to.
+fn is_outside(location: &str) -> bool {
+    let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    !Path::new(location).components().all(is_inside)
 }
 
 /// Returns the cost of a pass, or why it is not known.

@@ -42,6 +42,7 @@ fn facts(backends: impl IntoIterator<Item = (&'static str, BackendFacts)>) -> Fa
     };
     Facts {
         machine: "laptop".into(),
+        memory_bytes: Some(16 << 30),
         models: ["a", "b"].map(|id| (id.to_owned(), model(id))).into(),
         structures: [].into(),
         data: [("images.npy".into(), "2".repeat(64))].into(),
@@ -224,7 +225,7 @@ fn a_manifest_that_does_not_fit_the_model_is_an_error() {
     }
     let asked = plan(ON_B, ids).unwrap_err();
     assert_snapshot!(asked, @"the model `b`: `Mul` computes with `x` before it is looked up in a table of 100 entries, so it is not known which values are legal");
-    assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 0, high = 100 }`"#);
+    assert_snapshot!(asked.hint().unwrap(), @r#"give it a range in the `[[model]]`, such as `inputs."x" = { low = 0, high = 99 }`"#);
 }
 
 #[test]
@@ -304,6 +305,38 @@ fn weights_that_exceed_the_memory_limit_are_a_gap() {
     let refused = "the model's weights take 3 GiB, more than the `memory-limit` of 2 GiB";
     assert_eq!(gaps("2 GiB"), (1, vec![refused.to_owned()]));
     assert_eq!(gaps("3 GiB"), (2, Vec::new()));
+}
+
+/// Facts about a model from `[batch, 1024]` to `[batch, 4]` of 32 bits.
+fn with_traffic() -> Facts {
+    let mut facts = with_axes(&["batch", "1024"]);
+    for structure in facts.structures.values_mut() {
+        let axes = Some(vec![PortAxis::Dynamic("batch".into()), PortAxis::Fixed(4)]);
+        let signature = structure.signature.as_mut().expect("it has one");
+        signature.outputs.push(Port { name: "y".into(), axes });
+        structure.element_bits = ["x", "y"].map(|name| (name.to_owned(), 32)).into();
+        structure.weights_bytes = Some(1 << 20);
+    }
+    facts
+}
+
+#[test]
+fn inputs_and_outputs_count_for_the_memory_limit() {
+    let gaps = |limit: &str| {
+        let matrix = format!("{ON_B}batch = [1, 1024]\n[measure]\nmemory-limit = \"{limit}\"\n");
+        let plan = plan(&matrix, with_traffic()).unwrap();
+        plan.items().filter_map(|item| item.gap().map(Gap::to_string)).collect::<Vec<_>>()
+    };
+    assert_snapshot!(gaps("5 MiB").join("\n"), @"the model's weights take 1 MiB, inputs take 4 MiB and outputs take 16 KiB, more than the `memory-limit` of 5 MiB");
+    assert_eq!(gaps("6 MiB"), Vec::<String>::new());
+}
+
+#[test]
+fn a_batch_beyond_the_machines_memory_is_an_error() {
+    let matrix = format!("{ON_B}batch = [1, 4194304, 1073741824]\n");
+    assert_snapshot!(errors(&matrix, with_traffic()), @"the model `b` at batch 4194304: the inputs of a query take 16 GiB and its outputs 64 MiB, and the machine has 16 GiB of memory -> leave this batch or length out, or give the axes smaller sizes");
+    let unknown = Facts { memory_bytes: None, ..with_traffic() };
+    assert_eq!(plan(&matrix, unknown).unwrap().count(), Count { cases: 3, gaps: 0 });
 }
 
 #[test]

@@ -8,8 +8,8 @@ each, and the options.
 
 mod platform;
 mod rten_engine;
+mod rten_file;
 mod rten_tensor;
-mod rten_weights;
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

@@ -10,7 +10,7 @@ use plugin_api::backend::{
 use rten::{LoadErrorKind, ModelOptions, NodeId, RunErrorKind, RunOptions, ThreadPool};
 
 use crate::rten_tensor::{RtenTensor, dtype_of};
-use crate::{PRECISION, platform, rten_weights};
+use crate::{PRECISION, platform, rten_file};
 
 fn load_code(error: &rten::LoadError) -> ErrorCode {
     match error.kind() {
@@ -74,10 +74,10 @@ impl RtenModel {
         let file = OnnxFile::read(request.path)?;
         let mut options = ModelOptions::with_all_ops();
         options.enable_optimization(optimise).prepack_weights(prepack);
-        let loaded = match rten_weights::are_opened_by_engine(&file) {
+        let loaded = match rten_file::is_read_by_engine(&file) {
             true => options.load_file(request.path),
             false => {
-                let bytes = rten_weights::renamed(request.path, &file, &mut options);
+                let bytes = rten_file::adapted(request.path, &file, &mut options);
                 let bytes = bytes.map_err(|what| {
                     Error::new(ErrorCode::InvalidModel, format!("{path}: {what}"))
                 })?;
@@ -113,7 +113,15 @@ impl RtenModel {
 
     pub(crate) fn prepare(&self, request: &PrepareRequest<'_>) -> Result<RtenSession> {
         if request.precision != PRECISION {
-            let message = format!("{} is not offered; {PRECISION} is", request.precision);
+            let asked = request.precision;
+            let message = match asked {
+                // The device offers it, with the other engine.
+                "int8" => format!(
+                    "the engine `rten` computes in {PRECISION} only; for {asked}, set the backend's option \
+                     `engine = \"onnxruntime\"`"
+                ),
+                _ => format!("the engine `rten` computes in {PRECISION} only, not in {asked}"),
+            };
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
         let loaded = Arc::clone(&self.loaded);
@@ -155,7 +163,7 @@ impl RtenSession {
         let values = ids.zip(inputs).map(|(id, tensor)| (*id, tensor.carried().view())).collect();
         let results = model
             .run(values, model.output_ids(), Some(self.options.clone()))
-            .map_err(|error| Error::new(run_code(&error), error.to_string()))?;
+            .map_err(|error| run_error(&error))?;
         for (output, result) in outputs.iter_mut().zip(results) {
             match output {
                 Some(tensor) => tensor.carried_mut().replace(result)?,
@@ -186,6 +194,17 @@ fn converted(file: &OnnxFile) -> Vec<&'static str> {
     .collect()
 }
 
+fn run_error(error: &rten::RunError) -> Error {
+    let mut message = error.to_string();
+    if cause(&message).is_some_and(|cause| cause.starts_with(LACKS_ATTRIBUTES)) {
+        message.push_str(
+            ". The engine needs `strides`, `dilations` and `pads` of a convolution whose weights are computed: \
+             export the model with them, or with `kernel_shape`",
+        );
+    }
+    Error::new(run_code(error), message)
+}
+
 fn run_code(error: &rten::RunError) -> ErrorCode {
     match error.kind() {
         RunErrorKind::InvalidInput => ErrorCode::InvalidArgument,
@@ -200,8 +219,19 @@ fn run_code(error: &rten::RunError) -> ErrorCode {
 /// Returns whether an operator lacks something, as opposed to a shape or an index that does not fit. Names in a message
 /// are the model's, and may be any text.
 fn is_unsupported(message: &str) -> bool {
-    message.rsplit_once("\" failed: ").is_some_and(|(_, cause)| cause.starts_with("unsupported "))
+    cause(message).is_some_and(|cause| {
+        cause.starts_with("unsupported ") || cause.starts_with(LACKS_ATTRIBUTES)
+    })
 }
+
+/// Returns the cause of an operator's error.
+fn cause(message: &str) -> Option<&str> {
+    message.rsplit_once("\" failed: ").map(|(_, cause)| cause)
+}
+
+/// How the engine begins the error of an operator over windows whose attributes are left to the format's defaults, if
+/// the rank of the window could not be read from the file.
+const LACKS_ATTRIBUTES: &str = "input or attribute has invalid value: expected ";
 
 #[cfg(test)]
 mod tests {
@@ -209,6 +239,10 @@ mod tests {
 
     #[test]
     fn only_the_cause_of_an_error_tells_what_is_unsupported() {
+        assert!(is_unsupported(
+            "operator \"a\" failed: input or attribute has invalid value: expected 2 stride values. Inputs \
+             were ()"
+        ));
         assert!(is_unsupported(
             "operator \"a\" failed: unsupported input or attribute value: only 4D. Inputs were ()"
         ));

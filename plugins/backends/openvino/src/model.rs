@@ -306,8 +306,8 @@ impl Loaded {
         }
         match (precision, self.quantised) {
             ("int8", false) => unsupported(
-                "int8 is what a quantised model computes in, and this one has no quantised \
-                 operators; give the model a file for int8"
+                "the model is not quantised, so its engine computes it in floating point; for int8, give \
+                 the model a file that is quantised, or ask for another precision"
                     .into(),
             ),
             ("int8", true) => {

@@ -336,7 +336,7 @@ fn a_precision_is_what_the_device_offers_and_the_file_has() {
         }
     }
     let error = model.prepare("int8", &[vec![1, 1, 8, 8]]).expect_err("not quantised");
-    assert!(error.message.contains("no quantised operators"), "{error}");
+    assert!(error.message.contains("is not quantised"), "{error}");
 
     let path = quantised(folder.path());
     let model = load(&backend, &path, &[]).expect("the model");

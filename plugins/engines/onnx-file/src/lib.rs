@@ -45,14 +45,14 @@ impl OnnxFile {
     /// # Errors
     ///
     /// Not found if the file or one of its weights' files is missing; an invalid model if it is
-    /// damaged, truncated, or not a model. Messages name the file.
+    /// damaged, truncated, contradicts itself, or is not a model. Messages name the file.
     pub fn read(path: &Path) -> Result<Self, Error> {
         if path.extension().is_none_or(|extension| extension != "onnx") {
             let reason = "its name does not end in `.onnx`";
             let message = format!("{} is not an ONNX model: {reason}", path.display());
             return Err(Error::new(ErrorCode::InvalidModel, message));
         }
-        let facts = Facts::read(path).and_then(|facts| facts.check_files(path).map(|()| facts));
+        let facts = Facts::read(path).and_then(|facts| facts.check(path).map(|()| facts));
         let facts = facts.map_err(|error| {
             let code = match &error {
                 OnnxError::Read { source: error, .. } | OnnxError::Weights { error, .. }

@@ -225,7 +225,7 @@ mod tests {
             compute(&[1], width, outputs, labels).unwrap().remove(0).value.unwrap_err().reason
         };
         assert_eq!(reason(2, Some(vec![0.0, 1.0]), None), "the data set has no labels");
-        assert_eq!(reason(2, None, Some(vec![1])), "the case has no column `output`");
+        assert_eq!(reason(2, None, Some(vec![1])), "the case has no record of `output`");
         assert_eq!(reason(2, Some(vec![]), Some(vec![])), "the data set has no examples");
         assert_eq!(
             reason(1, Some(vec![0.5]), Some(vec![0])),

@@ -104,11 +104,11 @@ impl Metric for Energy {
         });
         let mut measurements = Vec::new();
         for Domain { name, column, step, usual_step, of } in DOMAINS {
-            let joules = one(case, columns, column)?;
-            let step = one(case, columns, step)?.unwrap_or(usual_step);
+            let joules = one(columns, column)?;
+            let step = one(columns, step)?.unwrap_or(usual_step);
             let least = LEAST_STEPS * step;
             // An energy has a time.
-            let counted = joules.and_then(|joules| match one(case, columns, TIME) {
+            let counted = joules.and_then(|joules| match one(columns, TIME) {
                 Ok(Ok(seconds)) if seconds < least => Err(Gap::not_measured(format!(
                     "energy was counted for {seconds:.3} s; the counter moves every {:.1} ms, so \
                      that less than {least:.2} s says little",
@@ -133,7 +133,7 @@ impl Metric for Energy {
 plugin_guest::export_metric!(Energy);
 
 /// Returns the single value of a column, which cannot be negative.
-fn one(case: &Case, columns: &Columns, name: &str) -> Result<Result<f64, Gap>, Error> {
+fn one(columns: &Columns, name: &str) -> Result<Result<f64, Gap>, Error> {
     Ok(match columns.double(name) {
         Ok([value]) if value.is_finite() && *value >= 0.0 => Ok(*value),
         Ok([value]) => {
@@ -143,7 +143,7 @@ fn one(case: &Case, columns: &Columns, name: &str) -> Result<Result<f64, Gap>, E
             "column `{name}` has {} rows instead of one",
             values.len()
         ))),
-        Err(gap) => Err(case.explain(name, gap)),
+        Err(gap) => Err(gap),
     })
 }
 
@@ -162,7 +162,7 @@ mod tests {
             doubles.iter().map(|(name, value)| column(name, ColumnData::Double(vec![*value])));
         let items = column(ITEMS, ColumnData::Unsigned(vec![8, 8, 4]));
         let columns: Vec<_> = doubles.chain([items]).collect();
-        Energy::compute(case, &columns.into(), NoOptions {})
+        Energy::compute(case, &Columns::of(case, columns), NoOptions {})
     }
 
     fn values(found: Vec<Measurement>) -> Vec<(String, Result<f64, String>)> {
@@ -223,7 +223,7 @@ mod tests {
         );
         assert_eq!(found[0].1, Err("only root may read it".into()));
         assert_eq!(found[1].1, Err("only root may read it".into()));
-        assert_eq!(found[2].1, Err("the case has no column `memory-energy`".into()));
+        assert_eq!(found[2].1, Err("the case has no record of `memory-energy`".into()));
         assert_eq!(found[4].1, Ok(0.15));
         assert_eq!(found[5].1, Ok(1.5));
     }

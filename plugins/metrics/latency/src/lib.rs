@@ -558,7 +558,7 @@ mod tests {
     #[test]
     fn nothing_measured_is_a_gap_for_every_value() {
         for (latencies, reason) in
-            [(None, "the case has no column `latency`"), (Some(vec![]), "no query was measured")]
+            [(None, "the case has no record of `latency`"), (Some(vec![]), "no query was measured")]
         {
             let found = compute("single-stream", latencies);
             assert_eq!(found.len(), 10);

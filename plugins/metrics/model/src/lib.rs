@@ -423,6 +423,7 @@ mod tests {
         let unknown = NotMeasured::NoFormula {
             without_formula: vec!["Loop".into()],
             without_shape: vec!["NonZero".into()],
+            sparse: Vec::new(),
         };
         let record_of =
             |change: fn(&mut CaseKey)| record(card_of(Err(unknown.clone().into())), change);

@@ -430,7 +430,7 @@ mod tests {
         let without = compute(measured(), None, Options { warm_up: true });
         assert_eq!(
             value(&without, "changes"),
-            Err("the case has no column `warm-up-latency`".into())
+            Err("the case has no record of `warm-up-latency`".into())
         );
         assert!(value(&without, "autocorrelation").is_ok());
     }
@@ -526,7 +526,7 @@ mod tests {
             let name = name.strip_prefix("stability.").expect("the id");
             assert_eq!(
                 value(&found, name),
-                Err("the case has no column `latency`".into()),
+                Err("the case has no record of `latency`".into()),
                 "{name}"
             );
         }

@@ -268,7 +268,7 @@ mod tests {
         let mut some = columns();
         some.retain(|(name, _)| *name != "load-time");
         let found = compute("single-stream", &some);
-        let gap = Err("the case has no column `load-time`".to_owned());
+        let gap = Err("the case has no record of `load-time`".to_owned());
         assert_eq!((&found["startup.load"], &found["startup.total"]), (&gap, &gap));
         assert_eq!(found["startup.prepare"], Ok(300_000.0));
     }

@@ -106,7 +106,7 @@ impl<'a> Sample<'a> {
                 |latencies| match latencies.len() {
                     0 => Gap::not_measured("no query was measured"),
                     1 => Gap::not_measured("needs 2 queries, has 1"),
-                    _ => Gap::not_measured(format!("the case has no column `{ACHIEVED}`")),
+                    _ => Gap::not_measured(format!("the case has no record of `{ACHIEVED}`")),
                 },
             );
             return by_schedule(Err(gap), self.offered, &items);
@@ -257,13 +257,13 @@ mod tests {
             let found = compute(columns).unwrap();
             [0, 1].map(|index: usize| found[index].value.clone().map_err(|gap| gap.reason))
         };
-        let absent = Err("the case has no column `latency`".to_owned());
+        let absent = Err("the case has no record of `latency`".to_owned());
         assert_eq!(reasons(&[(ITEMS, vec![1])]), [absent.clone(), absent]);
         let empty = Err("no query was measured".to_owned());
         assert_eq!(reasons(&[(LATENCY, vec![]), (ITEMS, vec![])]), [empty.clone(), empty]);
         let zero = Err("the queries were too short for the clock".to_owned());
         assert_eq!(reasons(&[(LATENCY, vec![0]), (ITEMS, vec![1])]), [zero.clone(), zero]);
-        let items = Err("the case has no column `items`".to_owned());
+        let items = Err("the case has no record of `items`".to_owned());
         assert_eq!(reasons(&[(LATENCY, vec![10])]), [items, Ok(1e8)]);
     }
 
@@ -335,7 +335,7 @@ mod tests {
         for (latencies, reason) in [
             (vec![], "no query was measured"),
             (vec![20_000_000], "needs 2 queries, has 1"),
-            (vec![20_000_000; 2], "the case has no column `achieved-rate`"),
+            (vec![20_000_000; 2], "the case has no record of `achieved-rate`"),
         ] {
             assert_eq!(reasons(latencies), [Err(reason.to_owned()), Err(reason.to_owned())]);
         }

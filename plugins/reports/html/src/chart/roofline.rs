@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use report_common::{Scale, humanise};
 
 use super::axis::Axis;
-use super::{Plot, labelled, mark, path, px, svg};
+use super::{Area, CHARACTER, Plot, along, area_of_line, free, labelled, mark, path, px, svg};
 
 const WIDTH: f64 = 920.0;
 const HEIGHT: f64 = 420.0;
@@ -76,24 +76,40 @@ pub(crate) fn roofline(
         .iter()
         .map(|load| (load.label.as_str(), place(load.intensity, load.compute)))
         .collect();
-    let labelled = labelled(PLOT, &points, 0..points.len());
+    let mut taken: Vec<Area> =
+        points.iter().map(|(_, (x, y))| [x - 6.0, y - 6.0, x + 6.0, y + 6.0]).collect();
+    let compute = roof.compute.map(|compute| {
+        let (text, y) = (format!("peak {}", humanise(compute, "FLOP/s")), y.at(compute));
+        let places = [(PLOT.right, y - 8.0), (PLOT.right, y + 18.0)];
+        let place = free(&text, &places, PLOT, &taken);
+        taken.push(area_of_line(&text, place));
+        (text, place)
+    });
+    let bandwidth = roof.bandwidth.map(|bandwidth| {
+        let text = humanise(bandwidth, "B/s");
+        // Along the slope, from its middle on: on its left, or if the slope is short, on its right.
+        let ends = (begin.ln(), roof.ridge().unwrap_or(highest).ln());
+        let along = [0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 0.3].map(|part: f64| {
+            let intensity = (ends.0 + part * (ends.1 - ends.0)).exp();
+            place(intensity, roof.at(intensity))
+        });
+        let width = CHARACTER * text.chars().count() as f64;
+        let left = along.map(|(x, y)| (x - 10.0, y - 4.0));
+        let right = along.map(|(x, y)| (x + 10.0 + width, y + 16.0));
+        let places = [left, right].concat();
+        let place = free(&text, &places, PLOT, &taken);
+        taken.push(area_of_line(&text, place));
+        (text, place)
+    });
+    let labelled = labelled(PLOT, &points, 0..points.len(), &taken, &along(&line));
     let rate_scale = Scale::for_value("FLOP/s", top);
     let plain = Scale::for_value("1", 1.0);
     let content = html! {
         (y.rows(PLOT, &rate_scale, &format!("operations per second in {}, logarithmic", rate_scale.symbol())))
         (x.columns(PLOT, &plain, "arithmetic intensity in operations per byte (FLOP/B), logarithmic"))
         path.roof d=(path(&line)) {}
-        @if let Some(compute) = roof.compute {
-            text.axis x=(px(PLOT.right)) y=(px(y.at(compute) - 8.0)) text-anchor="end" {
-                "peak " (humanise(compute, "FLOP/s"))
-            }
-        }
-        @if let Some(bandwidth) = roof.bandwidth {
-            @let middle = (begin * roof.ridge().unwrap_or(highest)).sqrt();
-            @let (left, above) = place(middle, roof.at(middle));
-            text.axis x=(px(left - 10.0)) y=(px(above - 4.0)) text-anchor="end" {
-                (humanise(bandwidth, "B/s"))
-            }
+        @for (text, (right, baseline)) in compute.iter().chain(&bandwidth) {
+            text.axis x=(px(*right)) y=(px(*baseline)) text-anchor="end" { (text) }
         }
         @for (load, (_, place)) in loads.iter().zip(&points) {
             (mark::mark(load.series, false, *place, &tooltip(load, roof)))
@@ -140,6 +156,58 @@ mod tests {
         assert_eq!(roof.ridge(), Some(10.0));
         let slope = Roof { compute: None, ..roof };
         assert_eq!((slope.at(50.0), slope.ridge()), (500.0, None));
+    }
+
+    /// Returns the areas of all texts of a chart within the plot, as far as a character's width is known.
+    fn texts(svg: &str) -> Vec<(String, Area)> {
+        let texts = svg.split("<text").skip(1).filter(|text| !text.contains("tick"));
+        let of = |text: &str, name: &str| {
+            let value = text.split_once(&format!("{name}=\""))?.1;
+            Some(value.split_once('"')?.0.to_owned())
+        };
+        let area = |text: &str| {
+            let content = text.split_once('>').expect("a text").1;
+            let content = content.split_once('<').expect("an end").0.to_owned();
+            let number = |name| of(text, name).and_then(|it| it.parse::<f64>().ok());
+            let (x, y) = (number(" x").expect("a place"), number(" y").expect("a place"));
+            let width = CHARACTER * content.chars().count() as f64;
+            let right = match of(text, "text-anchor").as_deref() {
+                Some("middle") => x + width / 2.0,
+                Some("end") => x,
+                _ => x + width,
+            };
+            let area = area_of_line(&content, (right, y));
+            (content, area)
+        };
+        texts.map(area).filter(|(_, area)| area[3] < PLOT.bottom && area[1] > 10.0).collect()
+    }
+
+    #[test]
+    fn no_text_covers_another() {
+        let roof = Roof { compute: Some(1e11), bandwidth: Some(1e10) };
+        // Near the peak, on the slope, and all at one place.
+        for places in [
+            vec![(200.0, 9e10), (300.0, 9.5e10), (400.0, 9.9e10)],
+            vec![(1.0, 9e9), (2.0, 1.9e10), (3.0, 2.9e10), (10.0, 9e10)],
+            vec![(5.0, 2e9); 6],
+        ] {
+            let load = |(index, (intensity, compute)): (usize, &(f64, f64))| Load {
+                label: format!("batch {index}"),
+                name: String::new(),
+                series: 0,
+                intensity: *intensity,
+                compute: *compute,
+            };
+            let loads: Vec<_> = places.iter().enumerate().map(load).collect();
+            let svg = roofline("t", &[], roof, &loads).expect("a chart").into_string();
+            let texts = texts(&svg);
+            assert!(texts.len() >= 4, "{texts:?}");
+            for (at, (one, area)) in texts.iter().enumerate() {
+                for (other, beside) in &texts[at + 1..] {
+                    assert!(!super::super::overlap(*area, *beside), "{one} and {other}: {svg}");
+                }
+            }
+        }
     }
 
     #[test]

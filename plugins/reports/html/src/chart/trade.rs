@@ -47,7 +47,7 @@ pub(crate) fn trade(title: &str, series: &[String], points: &[Point]) -> Option<
     let line: Vec<_> = front.iter().map(|index| place(&points[*index])).collect();
     let others = (0..points.len()).filter(|index| !front.contains(index));
     let labels: Vec<_> = points.iter().map(|point| (point.label.as_str(), place(point))).collect();
-    let labelled = labelled(PLOT, &labels, front.iter().copied().chain(others));
+    let labelled = labelled(PLOT, &labels, front.iter().copied().chain(others), &[], &[]);
     let content = html! {
         (y.rows(PLOT, &throughput_scale, &format!("throughput in samples per second, {kind}")))
         (x.columns(PLOT, &latency_scale, &format!("p99 latency in {}, logarithmic", latency_scale.symbol())))
