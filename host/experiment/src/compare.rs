@@ -36,6 +36,7 @@ use host_statistics::{
 use host_store::RunFolder;
 
 use crate::error::Result;
+use crate::verdict::verdict;
 
 /// Confidence of the intervals.
 pub const CONFIDENCE: f64 = 0.95;
@@ -439,16 +440,7 @@ impl MetricChange {
             Change::Same => return "same",
             Change::CannotTell(_) => return "cannot-tell",
         };
-        let plugin = self.metric.split('.').next();
-        let is_speed = matches!(plugin, Some("latency" | "throughput" | "startup" | RATE));
-        match (self.direction, is_larger, is_speed) {
-            (Direction::Lower, true, true) | (Direction::Higher, false, true) => "slower",
-            (Direction::Lower, false, true) | (Direction::Higher, true, true) => "faster",
-            (Direction::Lower, true, false) | (Direction::Higher, false, false) => "worse",
-            (Direction::Lower, false, false) | (Direction::Higher, true, false) => "better",
-            (Direction::Neutral, true, _) => "larger",
-            (Direction::Neutral, false, _) => "smaller",
-        }
+        verdict(&self.metric, self.direction, is_larger)
     }
 }
 

@@ -16,6 +16,7 @@ want to show, as a [`Notice`] or as [`Progress`].
 | resume | [`resume`] |
 | compute | [`recompute`] on a run, [`compute()`] with guests chosen by hand |
 | compare | [`compare()`] |
+| look back | [`history()`] |
 | recommend | [`recommend`] |
 | report | [`report`], [`report_again`] of an old run |
 | look at a model | [`inspect()`], [`ask_engines`], [`manifest_for`] |
@@ -37,6 +38,7 @@ mod doctor;
 mod draft;
 mod error;
 mod guests;
+mod history;
 mod inspect;
 mod local_paths;
 mod observer;
@@ -55,6 +57,7 @@ mod runtimes;
 mod settings;
 mod shadow;
 pub mod units;
+mod verdict;
 
 pub use compare::{
     CONFIDENCE, Change, Compared, Comparison, Doubt, FALSE_DISCOVERIES, Figure, LATENCY,
@@ -68,6 +71,9 @@ pub use doctor::{Check, CheckStatus, examine};
 pub use draft::{Checked, Draft, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
+pub use history::{
+    History, HistoryOptions, MOST_POINTS, Mark, Point, Series, expected_by_chance, history, short,
+};
 pub use host_run::Interrupt;
 pub use inspect::{
     EngineAnswer, Inspection, Meaning, ModelManifest, ask_engines, inspect, manifest_for,
