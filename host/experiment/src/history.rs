@@ -161,7 +161,8 @@ pub fn expected_by_chance(series: &[Series]) -> f64 {
 pub fn history(results: &ResultsFolder, options: &HistoryOptions) -> Result<History> {
     let reader = Database::reader(results, PATIENCE)?;
     let known = |column: &str, table: &str| -> Result<Vec<String>> {
-        let found = reader.table(&format!("SELECT DISTINCT {column} FROM {table} ORDER BY 1"), &[])?;
+        let found =
+            reader.table(&format!("SELECT DISTINCT {column} FROM {table} ORDER BY 1"), &[])?;
         Ok(found.rows.into_iter().flatten().filter_map(into_text).collect())
     };
     let runs: BTreeSet<String> = known("run_id", "benchmark_runs")?.into_iter().collect();
@@ -206,7 +207,11 @@ pub fn history(results: &ResultsFolder, options: &HistoryOptions) -> Result<Hist
     let mut series = gathered(&rows, &environments, options.pool)?;
     if series.is_empty() && !rows.rows.is_empty() && !options.metrics.is_empty() {
         let name = options.metrics.join(", ");
-        return Err(Error::NoHistory { what: "value of these cases for the metric", name, hint: None });
+        return Err(Error::NoHistory {
+            what: "value of these cases for the metric",
+            name,
+            hint: None,
+        });
     }
     let size = |series: &Series| series.newest_ratio().map_or(-1.0, |ratio| ratio.ln().abs());
     series.sort_by(|one, other| size(other).total_cmp(&size(one)));
@@ -291,7 +296,8 @@ struct Row<'a>(&'a [Cell]);
 impl<'a> Row<'a> {
     fn cell(self, column: &str) -> &'a Cell {
         let mut columns = COLUMNS.iter().chain(&FURTHER);
-        let place = columns.position(|name| name.split_once('.').is_some_and(|(_, name)| name == column));
+        let place =
+            columns.position(|name| name.split_once('.').is_some_and(|(_, name)| name == column));
         place.and_then(|place| self.0.get(place)).unwrap_or(&Cell::Null)
     }
 
@@ -432,9 +438,12 @@ fn gathered(rows: &Table, environments: &Environments, pool: bool) -> Result<Vec
     let mut places: HashMap<String, usize> = HashMap::new();
     for row in &rows.rows {
         let row = Row(row);
-        let (Some(run_id), Some(metric)) = (row.text("run_id"), row.text("wanted")) else { continue };
+        let (Some(run_id), Some(metric)) = (row.text("run_id"), row.text("wanted")) else {
+            continue;
+        };
         let environment = environments.of(run_id);
-        let fact = |name: &str| environment.and_then(|facts| facts.get(name)).map_or("", String::as_str);
+        let fact =
+            |name: &str| environment.and_then(|facts| facts.get(name)).map_or("", String::as_str);
         let processor = fact("processor.name");
         let machine = if pool {
             let device = row.text("device_name").unwrap_or_default();
@@ -564,9 +573,8 @@ impl Gathering {
 /// Finds the changes of a series.
 fn examine(series: &mut Series) {
     let values = series.points.iter().enumerate();
-    let mut values: Vec<(usize, f64)> = values
-        .filter_map(|(place, point)| Some((place, *point.value.as_ref().ok()?)))
-        .collect();
+    let mut values: Vec<(usize, f64)> =
+        values.filter_map(|(place, point)| Some((place, *point.value.as_ref().ok()?))).collect();
     values.drain(..values.len().saturating_sub(MOST_POINTS));
     let (places, values): (Vec<usize>, Vec<f64>) = values.into_iter().unzip();
     series.found = levels(&values, CONFIDENCE);
@@ -623,9 +631,8 @@ mod tests {
             Cell::Real(if run < 12 { 1000.0 } else { 1080.0 } + wobble)
         };
         let file = |run| if run < 12 { "aaaaaaaa11" } else { "bbbbbbbb22" };
-        let rows = (0..24).map(|run| {
-            row(run, value(run), &[("model_sha256", Cell::Text(file(run).into()))])
-        });
+        let rows = (0..24)
+            .map(|run| row(run, value(run), &[("model_sha256", Cell::Text(file(run).into()))]));
         let series = read(rows.collect(), &[], false);
         let [series] = &series[..] else { panic!("one series: {series:?}") };
         let [change] = series.changes() else { panic!("one change: {:?}", series.found) };
@@ -633,11 +640,8 @@ mod tests {
         assert!((change.ratio - 1.08).abs() < 0.002 && change.low > 1.07 && change.high < 1.09);
         let [point] = series.suspects(change.index) else { panic!("one commit") };
         assert_eq!(point.commit.as_deref(), Some("commit012"));
-        let mark = Mark {
-            name: "model file".into(),
-            before: "aaaaaaaa".into(),
-            after: "bbbbbbbb".into(),
-        };
+        let mark =
+            Mark { name: "model file".into(), before: "aaaaaaaa".into(), after: "bbbbbbbb".into() };
         assert_eq!(point.marks, [mark]);
     }
 
@@ -661,7 +665,8 @@ mod tests {
 
     #[test]
     fn a_point_without_a_value_has_a_reason_and_is_not_examined() {
-        let failed = [("outcome", Cell::Text("failed".into())), ("reason", Cell::Text("crash".into()))];
+        let failed =
+            [("outcome", Cell::Text("failed".into())), ("reason", Cell::Text("crash".into()))];
         let invalid = [("valid", Cell::Boolean(false))];
         let rows = vec![
             row(0, Cell::Real(1.0), &[]),

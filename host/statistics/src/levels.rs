@@ -148,13 +148,14 @@ pub fn levels(values: &[f64], confidence: f64) -> Result<Levels, Undefined> {
         places.clear();
     }
     let drift = whole.or_else(|| drift_of(*places.last()?));
-    let changes = places.iter().zip(probabilities).enumerate().map(|(number, (place, probability))| {
-        let start = number.checked_sub(1).map_or(0, |before| places[before]);
-        let end = places.get(number + 1).copied().unwrap_or(series.len());
-        let sides = (&series[start..*place], &series[*place..end]);
-        let (ratio, low, high) = size(sides, noise, correlation, confidence);
-        LevelChange { index: *place, ratio, low, high, probability }
-    });
+    let changes =
+        places.iter().zip(probabilities).enumerate().map(|(number, (place, probability))| {
+            let start = number.checked_sub(1).map_or(0, |before| places[before]);
+            let end = places.get(number + 1).copied().unwrap_or(series.len());
+            let sides = (&series[start..*place], &series[*place..end]);
+            let (ratio, low, high) = size(sides, noise, correlation, confidence);
+            LevelChange { index: *place, ratio, low, high, probability }
+        });
     let changes = changes.collect();
     // The deviation of the series itself, not of its innovations.
     let noise = noise / (1.0 - correlation * correlation).sqrt();
@@ -275,8 +276,12 @@ fn segmented(series: &[f64], noise: f64) -> Vec<usize> {
             .expect("the start of the series is never pruned before a better one is there");
         (best[end], last[end]) = (least + penalty, starts[place]);
         let bound = best[end];
-        let mut kept: Vec<usize> =
-            starts.iter().zip(&costs).filter(|(_, cost)| **cost <= bound).map(|(start, _)| *start).collect();
+        let mut kept: Vec<usize> = starts
+            .iter()
+            .zip(&costs)
+            .filter(|(_, cost)| **cost <= bound)
+            .map(|(start, _)| *start)
+            .collect();
         // The next value can end a part that begins here.
         let next = end + 1 - LEAST_SEGMENT;
         if next >= LEAST_SEGMENT {
@@ -369,8 +374,7 @@ fn size(
         / (first_variance * first_variance / first_degrees
             + second_variance * second_variance / second_degrees);
     let widened = (1.0 + correlation) / (1.0 - correlation);
-    let half =
-        student_quantile(0.5 + confidence / 2.0, degrees) * (variance * widened).sqrt();
+    let half = student_quantile(0.5 + confidence / 2.0, degrees) * (variance * widened).sqrt();
     (difference.exp(), (difference - half).exp(), (difference + half).exp())
 }
 
@@ -383,11 +387,15 @@ fn is_rather_a_line(series: &[f64], places: &[usize]) -> bool {
     let of_levels: f64 = starts.zip(ends).map(|(start, end)| sums.error(start, end)).sum();
     let middle = (count - 1.0) / 2.0;
     let mean = series.iter().sum::<f64>() / count;
-    let products: f64 =
-        series.iter().enumerate().map(|(index, value)| (index as f64 - middle) * (value - mean)).sum();
+    let products: f64 = series
+        .iter()
+        .enumerate()
+        .map(|(index, value)| (index as f64 - middle) * (value - mean))
+        .sum();
     let squares = count * (count * count - 1.0) / 12.0;
     let of_line = sums.error(0, series.len()) - products * products / squares;
-    let criterion = |error: f64, parameters: f64| count * error.max(1e-18).ln() + parameters * count.ln();
+    let criterion =
+        |error: f64, parameters: f64| count * error.max(1e-18).ln() + parameters * count.ln();
     criterion(of_line, 2.0) < criterion(of_levels, 2.0 * places.len() as f64 + 1.0)
 }
 
@@ -401,20 +409,19 @@ fn drift(series: &[f64], from: usize, correlation: f64, confidence: f64) -> Opti
         return None;
     }
     let count = part.len() as f64;
-    let mut slopes = Vec::with_capacity(part.len() * (part.len() - 1) / 2);
-    let mut sum = 0.0;
-    for (index, value) in part.iter().enumerate() {
-        for (further, later) in part[index + 1..].iter().enumerate() {
-            let slope = (later - value) / (further + 1) as f64;
-            if slope != 0.0 {
-                sum += slope.signum();
-            }
-            slopes.push(slope);
-        }
-    }
+    let pairs = || {
+        part.iter().enumerate().flat_map(|(index, value)| {
+            let later = part[index + 1..].iter().enumerate();
+            later.map(move |(further, later)| (later - value, further + 1))
+        })
+    };
+    // Signs of pairs without a branch, which noise would make unpredictable.
+    let sign = |difference: f64| i64::from(difference > 0.0) - i64::from(difference < 0.0);
+    let sum = pairs().map(|(difference, _)| sign(difference)).sum::<i64>() as f64;
     let mut sorted = part.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let ties: f64 = sorted.chunk_by(|one, other| one == other).map(|group| term(group.len() as f64)).sum();
+    let ties: f64 =
+        sorted.chunk_by(|one, other| one == other).map(|group| term(group.len() as f64)).sum();
     let widened = (1.0 + correlation) / (1.0 - correlation);
     let deviation = ((term(count) - ties) / 18.0 * widened).sqrt();
     if deviation == 0.0 {
@@ -425,6 +432,8 @@ fn drift(series: &[f64], from: usize, correlation: f64, confidence: f64) -> Opti
     if probability > LEVEL {
         return None;
     }
+    let mut slopes: Vec<f64> =
+        pairs().map(|(difference, distance)| difference / distance as f64).collect();
     slopes.sort_unstable_by(f64::total_cmp);
     let pairs = slopes.len() as f64;
     let half = normal_quantile(0.5 + confidence / 2.0) * deviation / 2.0;

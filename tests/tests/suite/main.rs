@@ -11,6 +11,7 @@ mod exit_codes;
 mod faults;
 mod features;
 mod guests;
+mod history;
 mod manifests;
 mod models;
 mod plugins_test;

@@ -1,6 +1,6 @@
 """Finds change points with Apache Otava, with its own defaults.
 
-Reads a JSON list of series from standard input, and writes the list of the indices found in each."""
+Reads a JSON list of series from a file, and writes the positions found in each, and the time."""
 
 import json
 import sys
@@ -8,7 +8,8 @@ import time
 
 from otava.analysis import compute_change_points
 
-series = json.load(sys.stdin)
+with open(sys.argv[1], encoding="utf-8") as file:
+    series = json.load(file)
 started = time.perf_counter()
 found = [[int(point.index) for point in compute_change_points(values)[0]] for values in series]
 json.dump({"found": found, "seconds": time.perf_counter() - started}, sys.stdout)

@@ -102,13 +102,16 @@ fn show_several(series: &[Series], printer: &Printer) {
     }
     if shown.len() < series.len() {
         let left = units::count((series.len() - shown.len()) as u64, "series", "series");
-        printer.status("Left out", format_args!("{left} with smaller changes or none; -v shows all"));
+        printer
+            .status("Left out", format_args!("{left} with smaller changes or none; -v shows all"));
     }
     let chance = expected_by_chance(series);
     if chance >= 0.1 {
         printer.status(
             "By chance",
-            format_args!("about {chance:.1} of these series would show a change if nothing had changed"),
+            format_args!(
+                "about {chance:.1} of these series would show a change if nothing had changed"
+            ),
         );
     }
 }
@@ -223,9 +226,8 @@ fn line(series: &Series, width: usize) -> Line {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let count = series.points.len();
     let width = width.min(count);
-    let columns: Vec<_> = (0..width)
-        .map(|column| column * count / width..(column + 1) * count / width)
-        .collect();
+    let columns: Vec<_> =
+        (0..width).map(|column| column * count / width..(column + 1) * count / width).collect();
     let outliers: Vec<usize> = match &series.found {
         Ok(found) => found.outliers.iter().map(|index| series.place(*index)).collect(),
         Err(_) => Vec::new(),
@@ -270,8 +272,10 @@ fn show_one(series: &Series, printer: &Printer) {
         let _ = write!(text, "  {} to {}", shown(series, low), shown(series, high));
     }
     let marked = |mark: char, places: &[usize]| {
-        let has = |column: &std::ops::Range<usize>| places.iter().any(|place| column.contains(place));
-        let drawn: String = columns.iter().map(|column| if has(column) { mark } else { ' ' }).collect();
+        let has =
+            |column: &std::ops::Range<usize>| places.iter().any(|place| column.contains(place));
+        let drawn: String =
+            columns.iter().map(|column| if has(column) { mark } else { ' ' }).collect();
         drawn.trim_end().to_owned()
     };
     let changed: Vec<usize> =
@@ -305,7 +309,8 @@ fn show_one(series: &Series, printer: &Printer) {
     }
     let values = series.points.iter().filter(|point| point.value.is_ok()).count();
     if values > MOST_POINTS {
-        printer.status("Examined", format_args!("only the newest {MOST_POINTS} of {values} values"));
+        printer
+            .status("Examined", format_args!("only the newest {MOST_POINTS} of {values} values"));
     }
 }
 
@@ -326,10 +331,7 @@ fn show_changes(series: &Series, printer: &Printer) {
                     written(&|change| ratio_shown(change.ratio, change.low, change.high)),
                 )
             },
-            Column::new(
-                "verdict",
-                written(&|change| series.verdict(change.ratio).to_owned()),
-            ),
+            Column::new("verdict", written(&|change| series.verdict(change.ratio).to_owned())),
             Column {
                 right: true,
                 ..Column::new("p", written(&|change| format!("{:.4}", change.probability)))
@@ -356,12 +358,16 @@ fn show_changes(series: &Series, printer: &Printer) {
         Err(reason) => {
             printer.show(format_args!("cannot tell whether it changed: {}", reason_shown(*reason)));
             if matches!(reason, Undefined::TooFew(_)) {
-                printer.status("To tell", "`host results compare` compares two runs of several processes");
+                printer.status(
+                    "To tell",
+                    "`host results compare` compares two runs of several processes",
+                );
             }
         }
         Ok(found) => {
             if let Some(Drift { from, ratio, low, high, probability }) = found.drift {
-                let start = series.points.get(series.place(from)).map_or_else(String::new, place_shown);
+                let start =
+                    series.points.get(series.place(from)).map_or_else(String::new, place_shown);
                 printer.show(format_args!(
                     "slowly {}: {} since {start} (p = {probability:.4})",
                     series.verdict(ratio),
@@ -405,9 +411,10 @@ fn show_marks(series: &Series, places: &[usize], printer: &Printer) {
 
 fn document_of(series: &Series) -> Value {
     let point = |point: &Point| {
-        let marks = point.marks.iter().map(|mark| {
-            json!({ "name": mark.name, "before": mark.before, "after": mark.after })
-        });
+        let marks = point
+            .marks
+            .iter()
+            .map(|mark| json!({ "name": mark.name, "before": mark.before, "after": mark.after }));
         json!({
             "run": point.run_id,
             "started-at": point.started_at,

@@ -266,7 +266,11 @@ pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table>
 }
 
 /// Runs one of this crate's queries with values in the places of its question marks.
-pub(super) fn table_of(connection: &Connection, sql: &str, values: &[&str]) -> duckdb::Result<Table> {
+pub(super) fn table_of(
+    connection: &Connection,
+    sql: &str,
+    values: &[&str],
+) -> duckdb::Result<Table> {
     Ok(answer(connection, sql, values)?.0)
 }
 

@@ -54,14 +54,14 @@ pub(crate) fn planted(count: usize, seed: u64) -> Vec<Planted> {
 pub(crate) fn plant(changes: usize, noise: Noise, random: &mut Random) -> Planted {
     let count = 40 + random.below(111) as usize;
     // At least eight values for each level.
-    let mut places: Vec<usize> =
-        (0..changes).map(|_| random.below((count - 8 * (changes + 1)) as u64 + 1) as usize).collect();
+    let mut places: Vec<usize> = (0..changes)
+        .map(|_| random.below((count - 8 * (changes + 1)) as u64 + 1) as usize)
+        .collect();
     places.sort_unstable();
     let places: Vec<usize> =
         places.iter().enumerate().map(|(number, place)| place + 8 * (number + 1)).collect();
     let deviation = between(0.01, 0.03, random);
-    let coefficient =
-        if noise == Noise::Correlated { between(0.3, 0.7, random) } else { 0.0 };
+    let coefficient = if noise == Noise::Correlated { between(0.3, 0.7, random) } else { 0.0 };
     let mut level = 10e6;
     let mut state = normal(random);
     let values = (0..count).map(|index| {
@@ -69,8 +69,7 @@ pub(crate) fn plant(changes: usize, noise: Noise, random: &mut Random) -> Plante
             let factor = 1.0 + between(0.01, 0.1, random);
             level *= if random.below(2) == 0 { factor } else { 1.0 / factor };
         }
-        state = coefficient * state
-            + (1.0 - coefficient * coefficient).sqrt() * normal(random);
+        state = coefficient * state + (1.0 - coefficient * coefficient).sqrt() * normal(random);
         let is_slow = noise == Noise::Outliers && random.uniform() < 0.05;
         let slower = if is_slow { between(1.1, 1.5, random) } else { 1.0 };
         level * (1.0 + deviation * state) * slower
