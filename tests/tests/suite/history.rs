@@ -73,7 +73,11 @@ fn copy_folder(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a folder") {
         let path = entry.expect("an entry").path();
         let to = to.join(path.file_name().expect("a name"));
-        if path.is_dir() { copy_folder(&path, &to) } else { drop(fs::copy(&path, &to).expect("a copy")) }
+        if path.is_dir() {
+            copy_folder(&path, &to);
+        } else {
+            let _bytes = fs::copy(&path, &to).expect("a copy");
+        }
     }
 }
 
@@ -112,7 +116,9 @@ fn a_planted_regression_has_its_commit_and_the_kernel_that_changed_with_it() {
     // One series, for people: it fits on a screen.
     let case = changed["points"][0]["case"].as_str().expect("an id");
     let shown = place.run(&["history", case]).expect(0);
-    for words in ["▲ change", "┆ environment", "+10.", "slower", "2026-01-15", "kernel", "Linux 6.2"] {
+    for words in
+        ["▲ change", "┆ environment", "+10.", "slower", "2026-01-15", "kernel", "Linux 6.2"]
+    {
         assert!(shown.stdout.contains(words), "{words}:\n{}", shown.stdout);
     }
     let lines = shown.stdout.lines().chain(shown.stderr.lines());

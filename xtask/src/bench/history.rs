@@ -23,18 +23,18 @@ pub(super) fn prove() -> Result<(), Failed> {
     let folder = std::env::temp_dir().join(format!("tare-bench-history-{}", std::process::id()));
     std::fs::create_dir_all(&folder).at(&folder)?;
     let series = folder.join("series.json");
-    std::fs::write(&series, example("host-statistics", &["series"])?).at(&series)?;
+    std::fs::write(&series, example("host-statistics", "history", &["series"])?).at(&series)?;
     let python = python::with_packages(&root().join("target/otava"), &[OTAVA])?;
     let script = root().join("xtask/src/bench/with_otava.py");
     let found = folder.join("found.json");
     let text = command(&python).arg(script).arg(&series).read()?;
     std::fs::write(&found, text).at(&found)?;
     let found = found.display().to_string();
-    let tables = example("host-statistics", &["tables", &found])?;
+    let tables = example("host-statistics", "history", &["tables", &found])?;
     say("bench: the history of 100,000 results");
     let built = layout::build(Profile::Release)?;
     let results = folder.join("results").display().to_string();
-    example("host-store", &[&results, RUNS, CASES])?;
+    example("host-store", "many_results", &[&results, RUNS, CASES])?;
     let mut times = Vec::new();
     for _ in 0..5 {
         let started = Instant::now();
@@ -71,8 +71,8 @@ pub(super) fn prove() -> Result<(), Failed> {
     )
 }
 
-/// Runs the example `history` of a package, and returns its output.
-fn example(package: &str, arguments: &[&str]) -> Result<String, Failed> {
-    let line = ["run", "--quiet", "--release", "--package", package, "--example", "history", "--"];
+/// Runs an example of a package, built for release, and returns its output.
+fn example(package: &str, name: &str, arguments: &[&str]) -> Result<String, Failed> {
+    let line = ["run", "--quiet", "--release", "--package", package, "--example", name, "--"];
     cargo().args(line).args(arguments).read()
 }

@@ -573,7 +573,7 @@ mod tests {
         values.extend([Some(1.2e6), Some(1.21e6)].repeat(6));
         values[3] = None;
         let series = series(&values);
-        assert_eq!(line(&series, 72).drawn, "▁▁▁×▁▁▁▁▁▁▁▁▇█▇█▇█▇█▇█▇█");
+        assert_eq!(line(&series, 72).drawn, "▁▁▁×▁▁▁▁▁▁▁▁████████████");
         assert_eq!(line(&series, 4).drawn.chars().count(), 4);
         assert_eq!(verdict_shown(&series), "slower");
         // The step is the twelfth run, and the eleventh value.

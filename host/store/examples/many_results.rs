@@ -1,4 +1,4 @@
-//! Writes a database of many results without run folders, to measure queries over it: `history FOLDER RUNS CASES`. Each
+//! Writes a database of many results without run folders, to measure queries over it: `many_results FOLDER RUNS CASES`. Each
 //! run has each case once, with a median latency; the tenth case gets 5 % slower in the middle.
 
 use duckdb::Connection;
@@ -8,7 +8,7 @@ use std::time::Duration;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [folder, runs, cases] = &arguments[..] else {
-        return Err("usage: history FOLDER RUNS CASES".into());
+        return Err("usage: many_results FOLDER RUNS CASES".into());
     };
     let (runs, cases): (u32, u32) = (runs.parse()?, cases.parse()?);
     let results = ResultsFolder::new(folder);
