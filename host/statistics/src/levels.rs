@@ -206,8 +206,7 @@ fn mean_square(series: &[f64], distance: usize) -> f64 {
     kept.iter().map(|value| value * value).sum::<f64>() / kept.len().max(1) as f64
 }
 
-/// Returns the coefficient of the first-order autoregression, or zero unless it is above its standard error. A
-/// coefficient that is too small makes changes of noise, so it is raised by half of that error.
+/// Returns the coefficient of the first-order autoregression, or zero unless it is above its standard error.
 fn correlation(series: &[f64]) -> f64 {
     let near = mean_square(series, 1);
     if near <= 0.0 {
@@ -215,7 +214,7 @@ fn correlation(series: &[f64]) -> f64 {
     }
     let found = mean_square(series, 2) / near - 1.0;
     let error = (2.0 / series.len() as f64).sqrt();
-    if found < error { 0.0 } else { (found + error / 2.0).min(0.9) }
+    if found < error { 0.0 } else { found.min(0.9) }
 }
 
 fn whitened(series: &[f64], correlation: f64) -> Vec<f64> {
