@@ -67,7 +67,8 @@ fn show_several(series: &[Series], printer: &Printer) {
     let common = Common::of(series.iter().map(|one| &one.key));
     let mut heading = common.heading();
     let mut columns = vec![Column::new("case", cells(shown, |one| common.rest(&one.key)))];
-    let shared: [(&str, fn(&Series) -> String); 3] = [
+    type Of = fn(&Series) -> String;
+    let shared: [(&str, Of); 3] = [
         ("metric", |one| one.metric.clone()),
         ("experiment", |one| one.experiment.clone()),
         ("machine", |one| one.machine.clone()),
@@ -303,7 +304,7 @@ fn show_one(series: &Series, printer: &Printer) {
     show_changes(series, printer);
     show_marks(series, &others, printer);
     let without = series.points.iter().filter_map(|point| point.value.as_ref().err());
-    if let Some(reason) = without.clone().last() {
+    if let Some(reason) = without.clone().next_back() {
         let runs = units::count(without.count() as u64, "run has", "runs have");
         printer.status("Without", format_args!("{runs} no value; the newest of them: {reason}"));
     }
