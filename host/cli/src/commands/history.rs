@@ -61,13 +61,15 @@ pub(crate) fn history(
     Ok(Exit::Success)
 }
 
+/// Text about a series.
+type Of = fn(&Series) -> String;
+
 fn show_several(series: &[Series], printer: &Printer) {
     let all = printer.is_verbose();
     let shown = if all { series } else { &series[..series.len().min(MOST_LINES)] };
     let common = Common::of(series.iter().map(|one| &one.key));
     let mut heading = common.heading();
     let mut columns = vec![Column::new("case", cells(shown, |one| common.rest(&one.key)))];
-    type Of = fn(&Series) -> String;
     let shared: [(&str, Of); 3] = [
         ("metric", |one| one.metric.clone()),
         ("experiment", |one| one.experiment.clone()),
