@@ -2,12 +2,13 @@
 Overhead of the tool itself, measured in one run on one machine.
 
 Each figure comes from a program in the measured crate, which prints one line of JSON; this module runs them one after
-the other and prints a table beside the targets. Nothing is asserted: machines are shared and noisy. Four benches are
+the other and prints a table beside the targets. Nothing is asserted: machines are shared and noisy. Five benches are
 proofs: each prints a separate page and writes it to `docs/reference/`.
 */
 
 mod comparing;
 mod fidelity;
+mod history;
 mod machine;
 mod overhead;
 mod repeatability;
@@ -87,6 +88,7 @@ const BENCHES: &[(&str, Bench)] = &[
 type Proof = fn() -> Result<(), Failed>;
 
 const PROOFS: &[(&str, Proof)] = &[
+    ("history", history::prove),
     ("overhead", overhead::prove),
     ("statistics", statistics::prove),
     ("repeatability", repeatability::prove),

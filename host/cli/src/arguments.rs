@@ -173,6 +173,8 @@ pub enum Command {
     /// List, show, query, export and index results.
     #[command(subcommand)]
     Results(ResultsCommand),
+    /// Show results of cases over commits and time, and when they changed.
+    History(HistoryArguments),
     /// List what will disturb a measurement on this machine, and how to avoid it.
     Doctor,
     /// Write a completion script for a shell to standard output.
@@ -484,6 +486,38 @@ pub struct InitArguments {
     #[arg(long)]
     pub force: bool,
 }
+
+/// Arguments of `history`.
+#[derive(Debug, Args)]
+#[command(after_long_help = HISTORY_HELP)]
+pub struct HistoryArguments {
+    /// A model's id, a case's id, or the start of a case's id; by default all cases.
+    #[arg(value_name = "MODEL|CASE")]
+    pub subject: Option<String>,
+    /// Metrics, such as latency.p99; by default the median latency, or the throughput of offline cases
+    /// and of searched rates.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub metric: Vec<String>,
+    /// Backends, by their ids in the manifests; by default all.
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    pub backend: Vec<String>,
+    /// Put machines with the same processor and device into one series: for machines that are new each
+    /// time, as in many CI services.
+    #[arg(long)]
+    pub pool: bool,
+}
+
+const HISTORY_HELP: &str = "\
+The results are those of the database, of all runs. A series has the same coordinates, experiment and
+machine. Several series are a line each, those that changed most first; a single one is shown with
+all its changes. Differences of the environment (versions, driver, governor, kernel, the model's
+file) are marked below the line.
+
+A series needs 12 values. A change is a step between levels of at least 3 runs each; one or two slow
+runs are none. It is found if at most 1 in 200 permutations of the values around it separate them as
+much; p is that part, and not below 0.0001. A slow drift is found by the test of Mann and Kendall.
+Of series in which nothing changed, about 1 in 100 show a change. Sizes have 95 % intervals. Runs
+that failed, or whose result is invalid, are crosses.";
 
 /// Commands on plugins.
 #[derive(Debug, Subcommand)]

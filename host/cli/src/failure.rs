@@ -229,6 +229,7 @@ impl From<ExperimentError> for Failure {
             ExperimentError::NoSuchRuntimePlugin { .. }
             | ExperimentError::NoModel { .. }
             | ExperimentError::Architecture(_) => failure(Exit::Usage),
+            ExperimentError::NoHistory { .. } => failure(Exit::Results),
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
             ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),

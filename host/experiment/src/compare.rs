@@ -28,6 +28,7 @@ use host_record::{CaseKey, Direction};
 use host_statistics::{Ratio, Undefined, false_discovery_rates, processes_needed, ratio};
 
 use crate::figures::{CONFIDENCE, CaseFigures, Figure, RATE, RunFigures, Trust};
+use crate::verdict::verdict;
 
 /// Greatest expected part of false findings among all.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
@@ -362,16 +363,7 @@ impl MetricChange {
             Change::Same | Change::Within(_) => return "same",
             Change::CannotTell(_) => return "cannot-tell",
         };
-        let plugin = self.metric.split('.').next();
-        let is_speed = matches!(plugin, Some("latency" | "throughput" | "startup" | RATE));
-        match (self.direction, is_larger, is_speed) {
-            (Direction::Lower, true, true) | (Direction::Higher, false, true) => "slower",
-            (Direction::Lower, false, true) | (Direction::Higher, true, true) => "faster",
-            (Direction::Lower, true, false) | (Direction::Higher, false, false) => "worse",
-            (Direction::Lower, false, false) | (Direction::Higher, true, false) => "better",
-            (Direction::Neutral, true, _) => "larger",
-            (Direction::Neutral, false, _) => "smaller",
-        }
+        verdict(&self.metric, self.direction, is_larger)
     }
 }
 

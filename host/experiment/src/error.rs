@@ -229,6 +229,16 @@ pub enum Error {
         /// Why it cannot be read.
         source: serde_json::Error,
     },
+    /// Nothing in the database has a name.
+    #[error("the database has no {what} `{name}`")]
+    NoHistory {
+        /// The kind of the name, such as `model or case`.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The nearest names, or all of them.
+        hint: Option<String>,
+    },
     /// A run folder or the database cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -354,7 +364,9 @@ impl Error {
             Self::FolderName { .. } => text(
                 "models and data are found from there, and recorded as text: put them elsewhere",
             ),
-            Self::NoModel { hint, .. } => hint.clone().map(Hint::Text),
+            Self::NoModel { hint, .. } | Self::NoHistory { hint, .. } => {
+                hint.clone().map(Hint::Text)
+            }
             Self::Onnx(OnnxError::Weights { .. }) => {
                 text("put the whole file beside the model, under this name")
             }

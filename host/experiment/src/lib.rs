@@ -17,6 +17,7 @@ want to show, as a [`Notice`] or as [`Progress`].
 | compute | [`recompute`] on a run, [`compute()`] with guests chosen by hand |
 | compare | [`compare()`] two [`RunFigures`], which a run or a baseline has |
 | check | [`judge`] a run by a baseline and by its alerts |
+| look back | [`history()`] |
 | recommend | [`recommend`] |
 | report | [`report`], [`report_again`] of an old run |
 | look at a model | [`inspect()`], [`ask_engines`], [`manifest_for`] |
@@ -40,6 +41,7 @@ mod error;
 mod figures;
 mod gate;
 mod guests;
+mod history;
 mod inspect;
 mod local_paths;
 mod observer;
@@ -58,6 +60,7 @@ mod runtimes;
 mod settings;
 mod shadow;
 pub mod units;
+mod verdict;
 
 pub use compare::{
     Change, Compared, Comparison, Difference, Doubt, FALSE_DISCOVERIES, MetricChange, Needed,
@@ -77,6 +80,9 @@ pub use gate::{
     Against, Gate, GateOptions, Judged, Judgement, Outcome, Unsure, alerts_of, by_alerts, judge,
 };
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
+pub use history::{
+    History, HistoryOptions, MOST_POINTS, Mark, Point, Series, expected_by_chance, history, short,
+};
 pub use host_run::Interrupt;
 pub use inspect::{
     EngineAnswer, Inspection, Meaning, ModelManifest, ask_engines, inspect, manifest_for,

@@ -76,6 +76,11 @@ processes on each side it can find nothing at 95 %.
 changes. E-divisive was rejected for its permutations, which take long and need a seed; PELT on the
 latencies themselves, because with heavy tails every large value is a segment of its own.
 
+# Changes over runs
+
+[`levels`] finds steps and slow drift in a series with one value from each run. Such series are short, have few outliers
+and small steps, so permutations are cheap there, and values say more than ranks.
+
 # Refusals
 
 If a sample is too small for a statistic, the result is [`TooFew`] or [`Undefined`], never a zero. NaN
@@ -93,6 +98,7 @@ mod distribution;
 mod early_stopping;
 mod interval;
 mod isotonic;
+mod levels;
 mod mann_whitney;
 mod moments;
 mod outliers;
@@ -118,6 +124,7 @@ pub use distribution::{incomplete_beta, normal_quantile, normal_tail, student_qu
 pub use early_stopping::{over_limit_allowed, queries_for_percentile, queries_needed};
 pub use interval::{Interval, SizedEstimate, correlated_estimates, mean_interval, sized_estimates};
 pub use isotonic::isotonic;
+pub use levels::{Drift, FALSE_ALARMS, LEAST_VALUES, LevelChange, Levels, levels};
 pub use mann_whitney::{MannWhitney, MannWhitneyMethod, least_probability, mann_whitney};
 pub use moments::{Moments, Value, median, median_absolute_deviation, moments};
 pub use outliers::{OutlierClass, Outliers, TukeyFences, deviation_outliers, tukey_outliers};

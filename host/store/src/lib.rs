@@ -29,7 +29,8 @@ mod run;
 mod views;
 
 pub use database::{
-    Answer, Database, SyncReport, Synced, library_version as database_library_version, reference,
+    Answer, Database, Reader, SyncReport, Synced, library_version as database_library_version,
+    reference,
 };
 pub use error::StoreError;
 pub use export::{ExportFormat, export, exported_views};

@@ -12,6 +12,7 @@ mod faults;
 mod features;
 mod gate;
 mod guests;
+mod history;
 mod manifests;
 mod models;
 mod plugins_test;

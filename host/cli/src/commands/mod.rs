@@ -6,6 +6,7 @@ pub(crate) mod compare;
 pub(crate) mod devices;
 pub(crate) mod doctor;
 pub(crate) mod generate;
+pub(crate) mod history;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod plan;

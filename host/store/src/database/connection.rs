@@ -187,7 +187,7 @@ pub(crate) fn confine(connection: &Connection, folder: &Path) -> Result<(), Stor
 /// `WITH`, `DESCRIBE`, `SHOW`, `SUMMARIZE`.
 pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, StoreError> {
     let parsed = parse(connection, sql)?;
-    let (table, nested) = answer(connection, sql)
+    let (table, nested) = answer(connection, sql, &[])
         .map_err(|error| StoreError::Query { detail: duckdb_message(&error) })?;
     Ok(Answer { table, nested, reads_samples: names_table(&parsed, SAMPLES_VIEW) })
 }
@@ -262,13 +262,26 @@ fn refusal(parsed: &Json, sql: &str) -> Option<String> {
 
 /// Runs one of this crate's queries.
 pub(crate) fn table(connection: &Connection, sql: &str) -> duckdb::Result<Table> {
-    Ok(answer(connection, sql)?.0)
+    table_of(connection, sql, &[])
+}
+
+/// Runs one of this crate's queries with values in the places of its question marks.
+pub(super) fn table_of(
+    connection: &Connection,
+    sql: &str,
+    values: &[&str],
+) -> duckdb::Result<Table> {
+    Ok(answer(connection, sql, values)?.0)
 }
 
 /// Runs a query that has been checked.
-fn answer(connection: &Connection, sql: &str) -> duckdb::Result<(Table, BTreeSet<usize>)> {
+fn answer(
+    connection: &Connection,
+    sql: &str,
+    values: &[&str],
+) -> duckdb::Result<(Table, BTreeSet<usize>)> {
     let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query([])?;
+    let mut rows = statement.query(duckdb::params_from_iter(values))?;
     let columns: Vec<String> = match rows.as_ref() {
         Some(statement) => statement.column_names(),
         None => Vec::new(),

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use duckdb::{AccessMode, Connection};
-use host_record::Cell;
+use host_record::{Cell, Table};
 
 use crate::error::StoreError;
 use crate::platform::sync_folder;
@@ -44,6 +44,24 @@ pub struct Database {
     connection: Connection,
     results: ResultsFolder,
     path: PathBuf,
+}
+
+/// The database file, open for queries of the host's own.
+pub struct Reader {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Reader {
+    /// Reads a table. `values` take the places of the question marks in the query.
+    ///
+    /// # Errors
+    ///
+    /// If DuckDB fails.
+    pub fn table(&self, sql: &str, values: &[&str]) -> Result<Table, StoreError> {
+        connection::table_of(&self.connection, sql, values)
+            .map_err(failed(&self.path, "read the database"))
+    }
 }
 
 /// Result of an import.
@@ -205,23 +223,8 @@ impl Database {
         sql: &str,
         patience: Duration,
     ) -> Result<Answer, StoreError> {
+        let (connection, results) = Self::open_to_read(results, patience)?;
         let path = results.database_path();
-        if !path.is_file() {
-            return Err(StoreError::NoDatabase { path });
-        }
-        let results = existing(results)?;
-        let path = results.database_path();
-        let mut connection = connect(&path, AccessMode::ReadOnly, patience)?;
-        let (found, supported) = (schema::version(&connection, &path)?, schema::newest(MIGRATIONS));
-        if found > supported {
-            return Err(StoreError::NewerDatabase { path, found, supported });
-        }
-        let lacking = || cases::lacking(&connection).map_err(failed(&path, "read the database"));
-        if found < supported || !lacking()?.is_empty() {
-            drop(connection);
-            Self::open(&results, patience)?.close()?;
-            connection = connect(&path, AccessMode::ReadOnly, patience)?;
-        }
         // The stored view has relative names, which a confined connection must not follow.
         let raw = raw_view(results.path(), has_files(&results, "samples")?);
         let made =
@@ -247,6 +250,42 @@ impl Database {
         }
         confine(&connection, &results.path().join("runs"))?;
         user_query(&connection, sql)
+    }
+
+    /// Opens the database for queries of the host's own, which read tables and no files. While it is open, no other
+    /// process can write.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::open`], and [`StoreError::NoDatabase`] if there is no file.
+    pub fn reader(results: &ResultsFolder, patience: Duration) -> Result<Reader, StoreError> {
+        let (connection, results) = Self::open_to_read(results, patience)?;
+        Ok(Reader { connection, path: results.database_path() })
+    }
+
+    /// Opens the file for reading, after an update if it is of an earlier version.
+    fn open_to_read(
+        results: &ResultsFolder,
+        patience: Duration,
+    ) -> Result<(Connection, ResultsFolder), StoreError> {
+        let path = results.database_path();
+        if !path.is_file() {
+            return Err(StoreError::NoDatabase { path });
+        }
+        let results = existing(results)?;
+        let path = results.database_path();
+        let connection = connect(&path, AccessMode::ReadOnly, patience)?;
+        let (found, supported) = (schema::version(&connection, &path)?, schema::newest(MIGRATIONS));
+        if found > supported {
+            return Err(StoreError::NewerDatabase { path, found, supported });
+        }
+        let lacking = cases::lacking(&connection).map_err(failed(&path, "read the database"))?;
+        if found == supported && lacking.is_empty() {
+            return Ok((connection, results));
+        }
+        drop(connection);
+        Self::open(&results, patience)?.close()?;
+        Ok((connect(&path, AccessMode::ReadOnly, patience)?, results))
     }
 
     /// Rebuilds the database from the run folders beside the old file, and then replaces it. The old file may be

@@ -2,6 +2,8 @@
 
 mod comparison;
 mod coverage;
+mod history;
+mod planted;
 mod samples;
 mod steady_state;
 mod synthetic;
