@@ -340,6 +340,8 @@ impl From<StoreError> for Failure {
 fn exit(error: &StoreError) -> Exit {
     match error {
         StoreError::Malformed { .. }
+        | StoreError::Unsuitable { .. }
+        | StoreError::OtherRun { .. }
         | StoreError::NewerRecord { .. }
         | StoreError::Parquet { .. }
         | StoreError::LostFiles { .. }

@@ -6,7 +6,7 @@ missing file would result in a table with fewer rows and no message.
 */
 
 use std::fmt::{self, Write as _};
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -189,7 +189,7 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
         None => None,
     };
     let refused = |error: &std::io::Error| Some(Loss::Refused { detail: error.to_string() });
-    let opened = File::open(path).and_then(|file| file.metadata().map(|about| (file, about.len())));
+    let opened = host_files::open(path).and_then(|file| file.metadata().map(|about| (file, about.len())));
     let (opened, found) = match opened {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Some(Loss::Missing),

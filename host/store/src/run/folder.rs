@@ -22,6 +22,9 @@ use super::outputs;
 use super::samples::{MeasuredMarks, SampleColumn, SampleReader};
 use crate::error::StoreError;
 
+/// Greatest length of a file that is read as a whole: the header, the end, the manifest and standard errors.
+const LONGEST_FILE: u64 = 64 << 20;
+
 /// A run folder, open for reading. Any number of readers may read while one host writes.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
@@ -79,12 +82,12 @@ impl RunFolder {
     /// If it cannot be read, or is not the text that the header names.
     pub fn manifest_text(&self) -> Result<String, StoreError> {
         let path = self.layout.manifest();
-        let text = match fs::read_to_string(&path) {
+        let text = match host_files::read_to_string(&path, LONGEST_FILE) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let detail = "the run's manifest is missing".into();
                 return Err(StoreError::Malformed { path, line: 1, detail });
             }
-            text => text.map_err(StoreError::io("read", &path))?,
+            text => text.map_err(StoreError::unread(&path))?,
         };
         if sha256(text.as_bytes()) != self.header.manifest_sha256 {
             let detail = "this is not the manifest that the run used: its SHA-256 differs from \
@@ -420,9 +423,9 @@ impl Iterator for JournalRecords {
         }
         if self.with_standard_error.contains(&part) {
             let path = self.layout.standard_error(&part);
-            match fs::read(&path) {
+            match host_files::read(&path, LONGEST_FILE) {
                 Ok(text) => record.standard_error = String::from_utf8_lossy(&text).into_owned(),
-                Err(error) => return Some(Err(StoreError::io("read", &path)(error))),
+                Err(error) => return Some(Err(StoreError::unread(&path)(error))),
             }
         }
         Some(Ok(record))
@@ -451,10 +454,10 @@ fn read_json<T: DeserializeOwned>(
     path: &Path,
     version: impl FnOnce(&T) -> u32,
 ) -> Result<Option<T>, StoreError> {
-    let text = match fs::read(path) {
+    let text = match host_files::read(path, LONGEST_FILE) {
         Ok(text) => text,
         Err(error) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(StoreError::io("read", path)(error)),
+        Err(error) => return Err(StoreError::unread(path)(error)),
     };
     match serde_json::from_slice::<T>(&text) {
         Ok(value) => {

@@ -379,10 +379,10 @@ pub(crate) struct SampleReader {
 impl SampleReader {
     /// Opens the file and finds the measured row groups; `None` if there is no file.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
-        let file = match File::open(path) {
+        let file = match host_files::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StoreError::io("read", path)(error)),
+            Err(error) => return Err(StoreError::unread(path)(error)),
         };
         Self::of(path, file).map(Some)
     }
@@ -434,7 +434,7 @@ impl SampleReader {
         if !schema.root_schema().get_fields().iter().any(|field| field.name() == WITHIN) {
             return Ok(None);
         }
-        let file = File::open(&self.path).map_err(StoreError::io("read", &self.path))?;
+        let file = host_files::open(&self.path).map_err(StoreError::unread(&self.path))?;
         let read = |file| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
             let columns = [START, PHASE_ENDS, WITHIN];
