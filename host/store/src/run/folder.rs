@@ -39,7 +39,7 @@ impl RunFolder {
     ///
     /// # Errors
     ///
-    /// If it does not exist, cannot be read, or was written by a newer host.
+    /// If it does not exist, cannot be read, was written by a newer host, or has another name than its run's id.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let layout = Layout { root: path.to_owned() };
         refuse_links(&layout.root)?;
@@ -48,6 +48,16 @@ impl RunFolder {
         else {
             return Err(StoreError::NotARun { path: path.to_owned() });
         };
+        if header.started_at.parse::<jiff::Timestamp>().is_err() {
+            let path = layout.header();
+            let detail = format!("`started-at` is {:?}, which is not a time", header.started_at);
+            let line = line_of(&path, "\"started-at\"")?;
+            return Err(StoreError::Malformed { path, line, detail });
+        }
+        // Otherwise a copy with other values would replace the run in the database.
+        if own_name(path)? != header.run_id {
+            return Err(StoreError::OtherRun { path: path.to_owned(), run_id: header.run_id });
+        }
         Ok(Self { layout, header, ended: None })
     }
 
@@ -429,6 +439,23 @@ impl Iterator for JournalRecords {
             }
         }
         Some(Ok(record))
+    }
+}
+
+/// Returns the number of the first line of a file that contains a text, from 1; 1 if there is none.
+fn line_of(path: &Path, text: &str) -> Result<u64, StoreError> {
+    let whole = host_files::read_to_string(path, LONGEST_FILE).map_err(StoreError::unread(path))?;
+    Ok(whole.find(text).map_or(1, |at| whole[..at].matches('\n').count() as u64 + 1))
+}
+
+/// Returns the name of a folder, also of one that is named by `.` or `..`.
+fn own_name(path: &Path) -> Result<String, StoreError> {
+    match path.file_name() {
+        Some(name) => Ok(name.to_string_lossy().into_owned()),
+        None => {
+            let whole = path.canonicalize().map_err(StoreError::io("find", path))?;
+            Ok(whole.file_name().unwrap_or_default().to_string_lossy().into_owned())
+        }
     }
 }
 
