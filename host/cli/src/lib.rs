@@ -24,6 +24,7 @@ mod notices;
 mod printer;
 mod progress;
 mod runtimes;
+mod source_excerpt;
 mod style;
 mod summary;
 mod table;
