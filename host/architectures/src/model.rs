@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
@@ -140,11 +140,10 @@ impl Model {
 
     /// Returns whether the files are there and whole.
     fn is_written(&self, path: &Path) -> bool {
-        let mut found = Vec::new();
-        let read = File::open(path).and_then(|mut file| file.read_to_end(&mut found));
+        let found = host_files::read(path, self.file.len() as u64);
         let weights = path.with_file_name(self.weights_name());
         let weights = weights.metadata().map(|weights| weights.len());
-        read.is_ok() && found == self.file && weights.is_ok_and(|size| size == self.weights)
+        found.is_ok_and(|found| found == self.file) && weights.is_ok_and(|size| size == self.weights)
     }
 
     /// Writes both files to a folder.

@@ -3,17 +3,20 @@
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use host_experiment::{Error as ExperimentError, GuestFailure, Hint};
 use host_manifest::ManifestErrors;
 use host_registry::RegistryError;
 use host_runtime::RuntimeError;
 use host_store::StoreError;
-use miette::{Diagnostic, LabeledSpan, NamedSource, SourceCode};
+use miette::{Diagnostic, LabeledSpan, SourceCode};
 
 use crate::exit::Exit;
+use crate::source_excerpt::SourceExcerpt;
 use crate::visible;
+
+/// Errors of a manifest that are shown; the rest is counted.
+const MOST_SHOWN: usize = 20;
 
 /// Failure of a command, with its exit code.
 #[derive(Debug)]
@@ -44,7 +47,7 @@ struct Cause {
 /// Position in a text.
 #[derive(Debug)]
 struct Place {
-    source: Arc<NamedSource<String>>,
+    source: SourceExcerpt,
     label: LabeledSpan,
 }
 
@@ -88,21 +91,23 @@ impl Failure {
     /// Creates the failure of a manifest with errors.
     pub(crate) fn manifest(errors: &ManifestErrors, path: &Path, text: &str) -> Self {
         let name = visible::line(&path.display().to_string()).into_owned();
-        let source = NamedSource::new(name, visible::source(text));
-        let source = Arc::new(source.with_language("TOML"));
-        let reports = errors.errors.iter().map(|error| Report {
-            message: shown(&error.message),
-            help: error.hint.as_deref().map(shown),
-            cause: None,
-            place: Some(Place {
-                source: Arc::clone(&source),
-                label: LabeledSpan::new_with_span(
-                    Some(shown(&error.label)).filter(|label| !label.is_empty()),
-                    error.span.clone(),
-                ),
-            }),
+        let text = visible::source(text);
+        let reports = errors.errors.iter().take(MOST_SHOWN).map(|error| {
+            let (source, span) = SourceExcerpt::around(&name, &text, &error.span);
+            let label = Some(shown(&error.label)).filter(|label| !label.is_empty());
+            Report {
+                message: shown(&error.message),
+                help: error.hint.as_deref().map(shown),
+                cause: None,
+                place: Some(Place { source, label: LabeledSpan::new_with_span(label, span) }),
+            }
         });
-        Self { exit: Exit::Manifest, reports: reports.collect() }
+        let mut failure = Self { exit: Exit::Manifest, reports: reports.collect() };
+        if let Some(more @ 1..) = errors.errors.len().checked_sub(MOST_SHOWN) {
+            let errors = if more == 1 { "error" } else { "errors" };
+            failure.reports.extend(Self::new(Exit::Manifest, format!("and {more} more {errors}")).reports);
+        }
+        failure
     }
 
     /// Iterates over the diagnostics.
@@ -162,7 +167,7 @@ impl Diagnostic for Report {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.place.as_ref().map(|place| &*place.source as &dyn SourceCode)
+        self.place.as_ref().map(|place| &place.source as &dyn SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
@@ -351,6 +356,8 @@ impl From<StoreError> for Failure {
 fn exit(error: &StoreError) -> Exit {
     match error {
         StoreError::Malformed { .. }
+        | StoreError::Unsuitable { .. }
+        | StoreError::OtherRun { .. }
         | StoreError::NewerRecord { .. }
         | StoreError::Parquet { .. }
         | StoreError::LostFiles { .. }

@@ -26,6 +26,7 @@ mod notices;
 mod printer;
 mod progress;
 mod runtimes;
+mod source_excerpt;
 mod style;
 mod summary;
 mod table;

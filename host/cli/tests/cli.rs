@@ -45,6 +45,57 @@ impl Place {
     }
 }
 
+/// Models, data and manifests that are not regular files: reading one would never end.
+#[cfg(unix)]
+#[test]
+fn a_file_that_never_ends_is_refused_and_named() {
+    let place = Place::new();
+    let made = std::process::Command::new("mkfifo").arg(place.0.path().join("pipe")).status();
+    assert!(made.expect("mkfifo").success());
+    std::fs::create_dir(place.0.path().join("folder")).expect("a folder");
+    let found = [("pipe", "pipe"), ("/dev/zero", "device"), ("folder", "folder")];
+    for (path, kind) in found {
+        let manifest = format!(
+            "schema = 1\n[experiment]\nname = \"odd\"\n[[model]]\nid = \"m\"\npath = \"{path}\"\n\
+             [[backend]]\nid = \"cpu\"\n[[metric]]\nplugin = \"latency\"\n"
+        );
+        place.write("odd.toml", &manifest);
+        for arguments in [&["plan", "odd.toml"][..], &["validate", "odd.toml"], &["plan", path]] {
+            let output = place.host(arguments).output().expect("the host runs");
+            let text = String::from_utf8_lossy(&output.stderr).replace("\n  \u{2502} ", " ");
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(output.status.code(), Some(3), "{arguments:?}: {text}");
+            assert!(words.contains(&format!("it is a {kind}, not a")), "{arguments:?}: {words}");
+        }
+    }
+    let output = place.host(&["inspect", "pipe"]).output().expect("the host runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("it is a pipe, not a regular file"), "{text}");
+}
+
+/// Errors of a manifest are counted and cut, however many and long they are.
+#[test]
+fn a_flood_of_errors_is_cut() {
+    let place = Place::new();
+    let brackets = format!("x = {}", "[".repeat(100_000));
+    let keys: String = (0..50_000).map(|index| format!("key{index} = 1\n")).collect();
+    let model = |index| format!("[[model]]\nid = \"m{index}\"\npath = \"missing{index}.onnx\"\n");
+    let models: String = (0..20_000).map(model).collect();
+    let models = format!(
+        "schema = 1\n[experiment]\nname = \"flood\"\n{models}[[backend]]\nid = \"cpu\"\n"
+    );
+    for (text, more) in [(brackets, None), (keys, Some(50_004 - 20)), (models, Some(20_000 - 20))] {
+        place.write("flood.toml", &text);
+        let output = place.host(&["validate", "flood.toml"]).output().expect("the host runs");
+        assert_eq!(output.status.code(), Some(3));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.len() < 50_000, "{} bytes", text.len());
+        if let Some(more) = more {
+            assert!(text.contains(&format!("and {more} more errors")), "{text}");
+        }
+    }
+}
+
 const BROKEN: &str = r#"schema = 1
 
 [experiment]

@@ -4,7 +4,6 @@ Advice about a guest that cannot be used, in terms of the language that it was w
 Compilers leave their names in components, so the file itself tells which command its author would use.
 */
 
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -42,7 +41,7 @@ pub(crate) fn advice(error: &GuestError, file: &Path) -> String {
 /// Returns how components are built in the language of a file.
 fn how(file: &Path) -> &'static str {
     let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(file)?;
+        let mut file = host_files::open(file)?;
         let length = file.metadata()?.len();
         let mut bytes = Vec::new();
         (&file).take(SEARCHED).read_to_end(&mut bytes)?;

@@ -256,13 +256,16 @@ fn without_device(ids: &[&str], wanted: Option<&str>) -> Option<String> {
     }
 }
 
+/// Greatest length of a fixture's description.
+const LARGEST_FIXTURE: u64 = 1 << 20;
+
 /// Returns the device that a fixture names, if it can be read.
 fn device_of(fixture: &Path) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
         device: Option<String>,
     }
-    let text = std::fs::read_to_string(fixture).ok()?;
+    let text = host_files::read_to_string(fixture, LARGEST_FIXTURE).ok()?;
     toml::from_str::<Named>(&text).ok()?.device
 }
 

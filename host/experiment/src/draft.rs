@@ -1,11 +1,11 @@
 //! From a manifest's path to an experiment with its files found, hashed and its plugins chosen.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use host_hash::sha256_of_file;
+use host_hash::sha256_of_reader;
 use host_machine::Machine;
 use host_manifest::{
     Experiment, FileMention, ManifestError, ManifestErrors, Mentions, PluginMention, Reading,
@@ -78,6 +78,9 @@ pub struct Planned {
     pub plan: Plan,
 }
 
+/// Greatest length of a manifest's text.
+pub const LARGEST_MANIFEST: u64 = 16 << 20;
+
 impl Draft {
     /// Returns the folder that the manifest's paths are relative to.
     #[must_use]
@@ -91,7 +94,7 @@ impl Draft {
     ///
     /// If it cannot be read or is not UTF-8.
     pub fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path)
+        let bytes = host_files::read(path, LARGEST_MANIFEST)
             .map_err(|source| Error::ReadManifest { path: path.to_owned(), source })?;
         Self::of_bytes(path, path, bytes)
     }
@@ -151,7 +154,8 @@ impl Draft {
             }
             Err(ManifestErrors { errors }) => (None, errors),
         };
-        let files = match files(&mentions, &base, experiment.as_ref(), architectures) {
+        let interrupt = &settings.interrupt;
+        let files = match files(&mentions, &base, experiment.as_ref(), architectures, interrupt)? {
             Ok(files) => files,
             Err(errors) => {
                 wrong.extend(errors);
@@ -388,12 +392,17 @@ fn utf8(bytes: Vec<u8>, name: &Path) -> Result<String> {
 
 /// Hashes the models and data files that a manifest mentions; without an experiment, it only
 /// checks that they exist. All missing ones are reported, each at its position in the manifest.
+///
+/// # Errors
+///
+/// [`Error::Interrupted`] if it was interrupted meanwhile: files may be large.
 fn files(
     mentions: &Mentions,
     base: &Path,
     experiment: Option<&Experiment>,
     mut architectures: Architectures,
-) -> Result<Files, Vec<ManifestError>> {
+    interrupt: &Interrupt,
+) -> Result<Result<Files, Vec<ManifestError>>> {
     let mut hashes: BTreeMap<&Path, String> = BTreeMap::new();
     let mut errors = Vec::new();
     for FileMention { path, place } in &mentions.files {
@@ -402,8 +411,8 @@ fn files(
         }
         let full = base.join(path);
         let hash = match experiment {
-            Some(_) => sha256_of_file(&full),
-            None => fs::File::open(&full).map(|_| String::new()),
+            Some(_) => hash(&full, interrupt)?,
+            None => host_files::open(&full).map(|_| String::new()),
         };
         match hash {
             Ok(hash) => drop(hashes.insert(path, hash)),
@@ -416,7 +425,7 @@ fn files(
         }
     }
     if !errors.is_empty() {
-        return Err(errors);
+        return Ok(Err(errors));
     }
     let mut files = Files { base: base.to_owned(), ..Files::default() };
     let seed = experiment.map_or(0, |experiment| experiment.seed);
@@ -443,7 +452,23 @@ fn files(
     files.structures.extend(architectures.structures());
     files.architectures = architectures;
     files.data = hashes.into_iter().map(|(path, hash)| (path.to_owned(), hash)).collect();
-    Ok(files)
+    Ok(Ok(files))
+}
+
+/// Returns the SHA-256 of a file, or the error of reading it.
+///
+/// # Errors
+///
+/// [`Error::Interrupted`].
+fn hash(path: &Path, interrupt: &Interrupt) -> Result<io::Result<String>> {
+    let mut file = match host_files::open(path) {
+        Ok(file) => file,
+        Err(error) => return Ok(Err(error)),
+    };
+    sha256_of_reader(&mut file, |_| match interrupt.is_interrupted() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    })
 }
 
 /// Converts a planning error to one with a position in the manifest.
@@ -611,7 +636,7 @@ impl Files {
                     continue;
                 }
             };
-            let parts = parts(&path, &structure.weights)?;
+            let parts = parts(&path, &structure.weights, interrupt)?;
             let complete = FileId { parts, ..file.clone() };
             self.paths.add_file(complete.clone(), &path);
             self.structures.insert(complete.clone(), structure);
@@ -660,11 +685,12 @@ fn reason(failure: &Failure) -> String {
 }
 
 /// Hashes the files with the weights of a model, which lie in its folder.
-fn parts(model: &Path, weights: &[String]) -> Result<Vec<FileId>> {
+fn parts(model: &Path, weights: &[String], interrupt: &Interrupt) -> Result<Vec<FileId>> {
     let folder = model.parent().unwrap_or(Path::new(""));
     let part = |name: &String| {
         let path = folder.join(name);
-        let sha256 = sha256_of_file(&path).map_err(|error| Error::io("read", &path, error))?;
+        let sha256 = hash(&path, interrupt)?;
+        let sha256 = sha256.map_err(|error| Error::io("read", &path, error))?;
         Ok(FileId { name: name.clone(), sha256, parts: Vec::new() })
     };
     weights.iter().map(part).collect()
@@ -683,6 +709,19 @@ fn absolute(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hashing_a_large_model_ends_when_it_is_interrupted() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("large.onnx");
+        let file = std::fs::File::create(&path).expect("a file");
+        // Hashing all of it takes more than a day.
+        file.set_len(1 << 43).expect("a sparse file");
+        let interrupt = Interrupt::new();
+        interrupt.interrupt();
+        let hash = hash(&path, &interrupt);
+        assert!(matches!(hash, Err(Error::Interrupted)), "{hash:?}");
+    }
 
     #[test]
     fn processors_that_are_not_here_are_underlined() {

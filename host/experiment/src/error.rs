@@ -356,7 +356,13 @@ impl Error {
         let text = |text: &str| Some(Hint::Text(text.to_owned()));
         match self {
             Self::ReadManifest { source, .. } => {
-                (source.kind() == io::ErrorKind::NotFound).then_some(Hint::StartManifest)
+                if source.kind() == io::ErrorKind::NotFound {
+                    Some(Hint::StartManifest)
+                } else if host_files::is_unsuitable(source) {
+                    text("`-` reads the manifest from standard input, which may be a pipe")
+                } else {
+                    None
+                }
             }
             Self::Utf16 { .. } => {
                 text("save it as UTF-8; in PowerShell, `Out-File -Encoding utf8` does")

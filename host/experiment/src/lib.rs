@@ -71,7 +71,7 @@ pub use computed::{Computed, KeptReason, State};
 pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
 pub use devices::{BackendDevices, devices};
 pub use doctor::{Check, CheckStatus, examine};
-pub use draft::{Checked, Draft, Manifest, Planned};
+pub use draft::{Checked, Draft, LARGEST_MANIFEST, Manifest, Planned};
 pub use error::{Change as RunChange, Error, Hint, Result};
 pub use figures::{
     BASELINE_VERSION, CONFIDENCE, CaseFigures, Figure, LATENCY, RATE, RunFigures, Trust, Unit,

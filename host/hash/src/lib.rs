@@ -6,7 +6,6 @@ people read, so one function writes the digits.
 */
 
 use std::convert::Infallible;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -33,9 +32,9 @@ pub fn sha256(bytes: &[u8]) -> String {
 ///
 /// # Errors
 ///
-/// If the file cannot be read.
+/// If it cannot be read or is not a regular file.
 pub fn sha256_of_file(path: &Path) -> io::Result<String> {
-    let Ok(hash) = sha256_of_reader(&mut File::open(path)?, |_| Ok::<_, Infallible>(()));
+    let Ok(hash) = sha256_of_reader(&mut host_files::open(path)?, |_| Ok::<_, Infallible>(()));
     hash
 }
 

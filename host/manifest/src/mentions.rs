@@ -5,7 +5,7 @@
 //! exist even with errors, so that the code that knows plugins and files can report their errors in
 //! the same pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -19,6 +19,9 @@ use crate::experiment::Recommender;
 use crate::options::OptionPlace;
 use crate::scalar::PluginId;
 use crate::shape::{At, List, Tables};
+
+/// Greatest number of backends, metrics, reports or recommenders of a manifest: each is loaded.
+pub(crate) const MOST_PLUGINS: usize = 256;
 
 /// Everything that is mentioned, each list in the order of the file. Parts that could not be read
 /// are left out: an error says why.
@@ -131,12 +134,13 @@ impl Mentions {
                 .filter_map(|model| Some((model.id.as_ref()?.get_ref().0.clone(), inputs(model))))
                 .collect(),
             architectures: tables(&manifest.model).filter_map(architecture).collect(),
-            backends: tables(&manifest.backend).filter_map(backend).collect(),
+            backends: tables(&manifest.backend).filter_map(backend).take(MOST_PLUGINS).collect(),
             metrics: plugins(&manifest.metric, default_metrics),
             reports: plugins(&manifest.report, default_reports),
             recommenders: tables(&manifest.recommend)
                 .zip(recommenders)
                 .filter_map(|(table, resolved)| recommender(table, resolved.as_ref()))
+                .take(MOST_PLUGINS)
                 .collect(),
             alerts: tables(&manifest.alert).filter_map(limit).collect(),
             exclude: exclude.map(At::span),
@@ -210,7 +214,11 @@ fn backend(table: &BackendTable) -> Option<PluginMention> {
 
 fn plugins(list: &Option<At<Tables<PluginTable>>>, defaults: &[&str]) -> Vec<PluginMention> {
     if list.is_some() {
-        return tables(list).filter_map(plugin).collect();
+        // A second one by the same plugin was reported.
+        let mut seen = BTreeSet::new();
+        let mentions = tables(list).filter_map(plugin);
+        let first = mentions.filter(|mention| seen.insert(mention.id.clone()));
+        return first.take(MOST_PLUGINS).collect();
     }
     let plain = |id: &&str| PluginMention {
         id: (*id).to_owned(),

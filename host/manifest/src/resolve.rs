@@ -4,7 +4,7 @@
 //! Everything is checked even after an error, so that all errors show at once. A field that is
 //! `None` although it is required or has a default was reported when it was read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::num::NonZeroU32;
 
@@ -24,7 +24,7 @@ use crate::experiment::{
     Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
     PluginUse, Recommender,
 };
-use crate::mentions::Mentions;
+use crate::mentions::{MOST_PLUGINS, Mentions};
 use crate::precisions::PerPrecision;
 use crate::scalar::{Bytes, Id, Nanoseconds, Nice, Percentile, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables};
@@ -36,6 +36,10 @@ fn tables<T>(list: &Option<At<Tables<T>>>) -> impl Iterator<Item = &T> {
 
 fn value<T: Clone>(field: &Option<At<T>>) -> Option<T> {
     field.as_ref().map(|value| value.get_ref().clone())
+}
+
+fn length<T>(list: &At<Tables<T>>) -> usize {
+    list.get_ref().values.len()
 }
 
 /// Reports of a manifest without `[[report]]`.
@@ -88,6 +92,23 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         is_complete(&manifest.report),
         tables(&manifest.report).map(|report| report.plugin.as_ref().map(plugin_text)),
     );
+
+    let lists = [
+        ("backend", manifest.backend.as_ref().map(|list| (list.span(), length(list)))),
+        ("metric", manifest.metric.as_ref().map(|list| (list.span(), length(list)))),
+        ("report", manifest.report.as_ref().map(|list| (list.span(), length(list)))),
+        ("recommend", manifest.recommend.as_ref().map(|list| (list.span(), length(list)))),
+    ];
+    for (kind, list) in lists {
+        if let Some((span, count)) = list.filter(|(_, count)| *count > MOST_PLUGINS) {
+            reader.error(
+                span,
+                format!("there are {count} `[[{kind}]]`, and a manifest may have {MOST_PLUGINS}"),
+                "too many",
+                "split it into several manifests".to_owned(),
+            );
+        }
+    }
 
     let placed = manifest.model.iter().flat_map(|list| &list.get_ref().values);
     let resolved_models: Vec<_> = placed.map(|table| model(table, reader)).collect();
@@ -183,11 +204,11 @@ impl Names {
         mut complete: bool,
         found: impl Iterator<Item = Option<At<String>>>,
     ) -> Self {
-        let mut names = Vec::new();
+        let (mut names, mut known) = (Vec::new(), BTreeSet::new());
         for name in found {
             match name {
                 None => complete = false,
-                Some(name) if names.contains(name.get_ref()) => reader.error(
+                Some(name) if !known.insert(name.get_ref().clone()) => reader.error(
                     name.span(),
                     format!("there are two `[[{kind}]]` called `{}`", name.get_ref()),
                     "again",

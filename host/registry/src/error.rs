@@ -59,6 +59,18 @@ pub enum Problem {
         /// Expected place of the library.
         library: PathBuf,
     },
+    /// The library that `plugin.toml` names cannot be read, is not a regular file, or is too large.
+    #[error("the library {} of plugin `{id}` {version} cannot be used: {reason}", .library.display())]
+    UnusableLibrary {
+        /// The plugin.
+        id: String,
+        /// Its version.
+        version: Version,
+        /// The library.
+        library: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// The plugin is for another version of the native ABI.
     #[error("plugin `{id}` {version} in {} needs native ABI {required}, but this host has {offered}", .folder.display())]
     Abi {
@@ -103,6 +115,7 @@ impl Problem {
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::MissingLibrary { id, .. }
+            | Self::UnusableLibrary { id, .. }
             | Self::Abi { id, .. }
             | Self::Link { id, .. }
             | Self::RuntimePath { id, .. } => Some(id),
@@ -125,7 +138,7 @@ impl Problem {
             Self::Metadata { .. } => {
                 "fix the line; the guide's page on backends lists every key".into()
             }
-            Self::MissingLibrary { library, .. } => format!(
+            Self::MissingLibrary { library, .. } | Self::UnusableLibrary { library, .. } => format!(
                 "build or copy the library for {} to {}",
                 std::env::consts::ARCH,
                 library.display()

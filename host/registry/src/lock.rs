@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
+use crate::strict::LARGEST_TEXT;
+
 const SCHEMA: u32 = 1;
 const HEADER: &str = "\
 # The native plugins that you have used, and one SHA-256 for the files of each. Written by `host`.
@@ -170,7 +172,7 @@ impl LockFile {
     }
 
     fn read(&self) -> Result<Vec<Locked>, LockError> {
-        let text = match fs::read_to_string(&self.path) {
+        let text = match host_files::read_to_string(&self.path, LARGEST_TEXT) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => {

@@ -1,7 +1,6 @@
 //! Contents of `plugin.toml`.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use semver::{Version, VersionReq};
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::MetadataError;
 use crate::runtime::RuntimeNeed;
-use crate::strict::{Text, is_line};
+use crate::strict::{LARGEST_TEXT, Text, is_line};
 
 /// The newest `schema` of `plugin.toml` that this host reads.
 const SCHEMA: u32 = 1;
@@ -79,7 +78,7 @@ impl Metadata {
     /// If it cannot be read, is not TOML, has a key that is unknown, missing or of the wrong type,
     /// or an invalid value; with the file and the line.
     pub fn read(file: &Path) -> Result<Self, MetadataError> {
-        let text = fs::read_to_string(file).map_err(|error| MetadataError {
+        let text = host_files::read_to_string(file, LARGEST_TEXT).map_err(|error| MetadataError {
             file: file.to_owned(),
             line: None,
             message: format!("cannot be read: {error}"),

@@ -16,6 +16,7 @@ use crate::metadata::{Metadata, is_id};
 use crate::origin::Origin;
 use crate::platform;
 use crate::search::{Folder, Search};
+use crate::strict::LARGEST_TEXT;
 
 /// A native plugin as its folder describes it. Nothing has been loaded or hashed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -156,7 +157,7 @@ impl Registry {
     fn scan_folder(&mut self, Folder { path, origin }: &Folder) {
         // A named folder may be a plugin's own folder or the folder above it.
         let folder = Folder { path: path.clone(), origin: *origin };
-        if path.join(DESCRIPTION).is_file() {
+        if path.join(DESCRIPTION).symlink_metadata().is_ok() {
             self.scan_entry(path, &folder);
             return;
         }
@@ -195,7 +196,8 @@ impl Registry {
             return;
         }
         let description = entry.join(DESCRIPTION);
-        if description.is_file() {
+        // If it is not a file, reading it says so.
+        if description.symlink_metadata().is_ok() {
             match read_native(entry, &description, folder.origin) {
                 Ok(plugin) => self.natives.push(plugin),
                 Err(problem) => {
@@ -212,7 +214,7 @@ impl Registry {
     fn scan_guest(&mut self, file: &Path, folder: &Folder) {
         let stem = file.file_stem().and_then(|stem| stem.to_str());
         let is_guest = file.extension().is_some_and(|extension| extension == "wasm");
-        if let Some(stem) = stem.filter(|_| is_guest && file.is_file()) {
+        if let Some(stem) = stem.filter(|_| is_guest && !file.is_dir()) {
             self.guests.push(GuestFile {
                 name: stem.replace('_', "-"),
                 path: file.to_owned(),
@@ -463,14 +465,16 @@ fn entry(plugin: &NativePlugin, seal: &Seal) -> Locked {
 
 const DESCRIPTION: &str = "plugin.toml";
 const RUNTIME_LOCK: &str = "runtime.lock";
+/// Greatest length of a plugin's library, which is hashed at each use.
+const LARGEST_LIBRARY: u64 = 4 << 30;
 
 /// Hashes the files that determine a plugin's code.
 fn seal(plugin: &NativePlugin) -> Result<Seal, RegistryError> {
     let library_sha256 = hash(&plugin.library)?;
-    let mut lines = format!("{}  {DESCRIPTION}\n", hash(&plugin.folder.join(DESCRIPTION))?);
+    let mut lines = format!("{}  {DESCRIPTION}\n", hash_text(&plugin.folder.join(DESCRIPTION))?);
     let runtime_lock = plugin.folder.join(RUNTIME_LOCK);
     if runtime_lock.exists() {
-        lines.push_str(&format!("{}  {RUNTIME_LOCK}\n", hash(&runtime_lock)?));
+        lines.push_str(&format!("{}  {RUNTIME_LOCK}\n", hash_text(&runtime_lock)?));
     }
     let library = platform::library_file_name(&plugin.metadata.library);
     lines.push_str(&format!("{library_sha256}  {library}\n"));
@@ -479,7 +483,7 @@ fn seal(plugin: &NativePlugin) -> Result<Seal, RegistryError> {
 
 /// Returns the id in a `plugin.toml` that cannot be used, as far as it can be read, else the folder's name.
 fn probable_id(folder: &Path, file: &Path) -> Option<String> {
-    let text = fs::read_to_string(file).unwrap_or_default();
+    let text = host_files::read_to_string(file, LARGEST_TEXT).unwrap_or_default();
     let value = |line: &str| {
         let (key, value) = line.split_once('=')?;
         let value = value.trim().trim_matches(['"', '\'']);
@@ -496,8 +500,21 @@ fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugi
         .map_err(|error| Problem::Metadata { id: probable_id(folder, file), error })?;
     let library = folder.join(platform::library_file_name(&metadata.library));
     let (id, version) = (metadata.id.clone(), metadata.version.clone());
-    if !library.is_file() {
-        return Err(Problem::MissingLibrary { id, version, library }.into());
+    let unusable = |library: PathBuf, reason: String| {
+        let (id, version) = (id.clone(), version.clone());
+        Box::new(Problem::UnusableLibrary { id, version, library, reason })
+    };
+    match host_files::open(&library).and_then(|file| file.metadata()) {
+        Ok(found) if found.len() > LARGEST_LIBRARY => {
+            let limit = LARGEST_LIBRARY >> 30;
+            let reason = format!("it has {} bytes, and may have {limit} GiB", found.len());
+            return Err(unusable(library, reason));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Problem::MissingLibrary { id, version, library }.into());
+        }
+        Err(error) => return Err(unusable(library, error.to_string())),
     }
     if !metadata.api.matches(&crate::HOST_ABI) {
         let (required, offered) = (metadata.api, crate::HOST_ABI);
@@ -536,6 +553,12 @@ fn sorted_entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     entries.sort();
     Ok(entries)
+}
+
+fn hash_text(path: &Path) -> Result<String, RegistryError> {
+    let text = host_files::read(path, LARGEST_TEXT);
+    let text = text.map_err(|source| RegistryError::Read { path: path.to_owned(), source })?;
+    Ok(sha256(&text))
 }
 
 fn hash(path: &Path) -> Result<String, RegistryError> {
@@ -683,6 +706,40 @@ mod tests {
             let error = machine.registry().backend("cpu", None).expect_err("a changed plugin");
             assert!(matches!(error, RegistryError::Changed { .. }), "{name}: {error}");
         }
+    }
+
+    #[test]
+    fn what_is_not_a_file_of_a_plugin_is_named_and_not_read() {
+        let machine = Machine::new();
+        let pipe = |path: &Path| {
+            drop(fs::remove_file(path));
+            let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo");
+            assert!(made.success());
+        };
+        let problem = || {
+            let registry = machine.registry();
+            assert!(registry.natives().is_empty());
+            let [problem] = registry.problems() else { panic!("{:?}", registry.problems()) };
+            problem.to_string()
+        };
+        let library = machine.path("user/cpu-0.1.0/libbackend_cpu.so");
+        let description = machine.path("user/cpu-0.1.0/plugin.toml");
+        machine.install("user", "cpu", "0.1.0", "code");
+        pipe(&library);
+        assert!(problem().ends_with("cannot be used: it is a pipe, not a regular file"));
+        fs::remove_file(&library).expect("removing it");
+        machine.install("user", "cpu", "0.1.0", "code");
+        let sparse = fs::OpenOptions::new().write(true).open(&library).expect("the library");
+        sparse.set_len(100 << 30).expect("a sparse file");
+        assert!(problem().ends_with("it has 107374182400 bytes, and may have 4 GiB"));
+        pipe(&description);
+        assert!(problem().contains("cannot be read: it is a pipe, not a regular file"));
+        let file = fs::remove_file(&description).and_then(|()| fs::File::create(&description));
+        file.and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+        assert!(problem().contains("cannot be read: it is longer than 4 MiB"));
+        fs::remove_dir_all(description.parent().expect("a folder")).expect("removing it");
+        pipe(&machine.path("user/odd.wasm"));
+        assert_eq!(machine.registry().guests().len(), 1, "loading it says what it is");
     }
 
     #[test]

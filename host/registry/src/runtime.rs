@@ -7,7 +7,6 @@ package index, for each platform, with their hashes and the files to unpack. Bot
 */
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
@@ -15,7 +14,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::MetadataError;
-use crate::strict::{Text, is_line};
+use crate::strict::{LARGEST_TEXT, Text, is_line};
 
 /// The newest `schema` of `runtime.lock` that this host reads.
 const SCHEMA: u32 = 1;
@@ -113,7 +112,7 @@ impl RuntimeLock {
     /// If it cannot be read or is invalid; with the file and the line.
     pub fn read(plugin_folder: &Path) -> Result<Option<Self>, MetadataError> {
         let file = plugin_folder.join("runtime.lock");
-        match fs::read_to_string(&file) {
+        match host_files::read_to_string(&file, LARGEST_TEXT) {
             Ok(text) => Self::parse(&text, &file).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => {

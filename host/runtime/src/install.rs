@@ -207,7 +207,7 @@ fn check(
 ) -> Result<(), RuntimeError> {
     observer.step(Step::Checking { package: &title(package), bytes: package.bytes });
     let read = |error| RuntimeError::io("read", file)(error);
-    let mut reader = File::open(file).map_err(read)?;
+    let mut reader = host_files::open(file).map_err(read)?;
     let mut advanced = |bytes| observer.advanced(bytes);
     let found = wheel::copy(&mut reader, &mut io::sink(), &mut advanced).map_err(read)?;
     let detail = if found.bytes != package.bytes {

@@ -18,6 +18,9 @@ const SCHEMA: u32 = 1;
 /// The file's name.
 pub(crate) const FILE: &str = "installed.json";
 
+/// Greatest length of both files: a runtime has thousands of files at most.
+const LARGEST_RECORD: u64 = 64 << 20;
+
 /// Name of the file that records the state of all files when they were last verified.
 const VERIFIED: &str = "verified.json";
 
@@ -126,7 +129,7 @@ impl Installed {
     /// Reads the record of the runtime in a folder; `None` if there is no such runtime.
     pub(crate) fn read(folder: &Path) -> Result<Option<Self>, RuntimeError> {
         let file = folder.join(FILE);
-        let text = match fs::read_to_string(&file) {
+        let text = match host_files::read_to_string(&file, LARGEST_RECORD) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(RuntimeError::io("read", &file)(error)),
@@ -180,7 +183,7 @@ impl Installed {
     pub(crate) fn verify_what_changed(&self, folder: &Path) -> Result<Vec<Flaw>, RuntimeError> {
         let stamps = self.stamps(folder);
         let file = folder.join(VERIFIED);
-        let known = fs::read(&file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let known = host_files::read(&file, LARGEST_RECORD).ok().and_then(|text| serde_json::from_slice(&text).ok());
         if stamps.is_some() && stamps == known {
             return foreign(folder, &self.files);
         }

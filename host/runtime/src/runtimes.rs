@@ -366,7 +366,7 @@ fn no_runtime(plugin: &NativePlugin, path: &Path) -> Result<Option<String>, Runt
 /// Returns whether a file begins like a library of Linux, macOS or Windows.
 fn is_library(path: &Path) -> io::Result<bool> {
     let mut start = Vec::new();
-    fs::File::open(path)?.take(4).read_to_end(&mut start)?;
+    host_files::open(path)?.take(4).read_to_end(&mut start)?;
     const MACH_O: [[u8; 4]; 2] = [0xfeed_facf_u32.to_le_bytes(), 0xcafe_babe_u32.to_be_bytes()];
     Ok(start == *b"\x7fELF" || start.starts_with(b"MZ") || MACH_O.iter().any(|it| start == *it))
 }

@@ -45,7 +45,7 @@ impl<'a> Wheel<'a> {
     /// is refused as malicious.
     pub(crate) fn open(package: &'a LockedPackage, path: &'a Path) -> Result<Self, RuntimeError> {
         let bad = |detail: String| RuntimeError::BadWheel { file: path.to_owned(), detail };
-        let file = File::open(path).map_err(RuntimeError::io("open", path))?;
+        let file = host_files::open(path).map_err(RuntimeError::io("open", path))?;
         let mut archive =
             ZipArchive::new(BufReader::new(file)).map_err(|error| bad(error.to_string()))?;
         let mut wanted: Vec<(usize, String)> = Vec::new();

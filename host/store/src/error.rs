@@ -30,6 +30,26 @@ pub enum StoreError {
         /// The error.
         detail: String,
     },
+    /// A file of a run folder is not a regular file, is longer than its limit, or is not text.
+    #[error("cannot read `{}`: {detail}", .path.display())]
+    Unsuitable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        detail: String,
+    },
+    /// A run folder's name is not the run's id, as of a copy.
+    #[error(
+        "`{}` is not the folder of the run in it: `run.json` has the id {run_id:?}, and the folder's name must be \
+         the same",
+        .path.display()
+    )]
+    OtherRun {
+        /// The folder.
+        path: PathBuf,
+        /// The id in its header.
+        run_id: String,
+    },
     /// A file of a run folder was written by a newer host.
     #[error(
         "`{}` has record version {found}, but this host reads versions up to {supported}",
@@ -212,7 +232,12 @@ impl StoreError {
                 "nothing is lost: `host results sync --rebuild` rebuilds it from the run folders"
                     .into()
             }
-            Self::Malformed { .. } => {
+            Self::OtherRun { .. } => {
+                "rename the folder back to its id, or move it away if it is a copy; a copy keeps the id as its name, \
+                 in another results folder"
+                    .into()
+            }
+            Self::Malformed { .. } | Self::Unsuitable { .. } => {
                 "the file was changed or damaged after it was written; restore it from a copy, or \
                  move the run's folder away"
                     .into()
@@ -227,6 +252,8 @@ impl StoreError {
         match self {
             Self::Io { path, .. }
             | Self::Malformed { path, .. }
+            | Self::Unsuitable { path, .. }
+            | Self::OtherRun { path, .. }
             | Self::NewerRecord { path, .. }
             | Self::Parquet { path, .. }
             | Self::NotUnicode { path }
@@ -250,6 +277,14 @@ impl StoreError {
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// Returns the error of reading a file of a run folder: an unsuitable file is a damaged run.
+    pub(crate) fn unread(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| match host_files::is_unsuitable(&source) {
+            true => Self::Unsuitable { path: path.to_owned(), detail: source.to_string() },
+            false => Self::io("read", path)(source),
+        }
     }
 
     pub(crate) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {

@@ -74,7 +74,7 @@ impl ReportFolder {
             Some(found) if found.is_file() && found.len() <= LONGEST_LIST => {}
             Some(_) => return Err(StoreError::NotOurs { path: list }),
         }
-        let bytes = fs::read(&list).map_err(StoreError::io("read", &list))?;
+        let bytes = host_files::read(&list, LONGEST_LIST).map_err(StoreError::io("read", &list))?;
         let text = String::from_utf8_lossy(&bytes);
         folder.found = text.lines().next().map(str::to_owned);
         let entry = |line: &str| {

@@ -19,7 +19,7 @@ use crate::answer;
 use crate::cache::{Entry, Failure, load};
 use crate::compiler::{LARGEST_COMPONENT, compile_apart, compile_here};
 use crate::error::{GuestError, GuestErrorKind};
-use crate::platform::{open_regular, unnamed_file};
+use crate::platform::unnamed_file;
 use crate::plugin::{self, Description, Kind, Plugin, Profile, World};
 use crate::sandbox::{Request, Sandbox};
 use crate::shape::{Shape, shape};
@@ -53,7 +53,7 @@ struct Source {
 impl Source {
     fn open(path: &Path) -> Result<Self, GuestErrorKind> {
         let unreadable = |error| GuestErrorKind::Unreadable { path: path.to_owned(), error };
-        let file = open_regular(path).map_err(unreadable)?;
+        let file = host_files::open(path).map_err(unreadable)?;
         let bytes = file.metadata().map_err(unreadable)?.len();
         if bytes > LARGEST_COMPONENT {
             return Err(GuestErrorKind::NotAComponent {

@@ -63,7 +63,7 @@ impl Library {
         let fail = |error: io::Error| Failure::MissingLibrary {
             detail: format!("{}: {error}", path.display()),
         };
-        let mut file = File::open(path).map_err(fail)?;
+        let mut file = host_files::open(path).map_err(fail)?;
         let stamp = Stamp::of(&file.metadata().map_err(fail)?);
         if let Some(expected) = sha256 {
             let Ok(found) = sha256_of_reader(&mut file, |_| Ok::<_, Infallible>(()));

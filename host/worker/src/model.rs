@@ -1,6 +1,5 @@
 //! The model's files: whether they are those that were planned, and loading them.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -39,7 +38,7 @@ fn check_file(
     let Some(expected) = nonempty_hash(sha256) else { return Ok(()) };
     let shown = path.display();
     let unreadable = |error: io::Error| Stop::from(input(format!("{shown}: {error}")));
-    let mut file = File::open(path).map_err(unreadable)?;
+    let mut file = host_files::open(path).map_err(unreadable)?;
     let found = sha256_of_reader(&mut file, |_| connection.progress(interval))?;
     let found = found.map_err(unreadable)?;
     if found == expected {

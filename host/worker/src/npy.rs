@@ -35,7 +35,7 @@ impl NpyFile {
     /// Opens a file and checks that its size fits its header.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let fail = |what: String| input(format!("{}: {what}", path.display()));
-        let mut file = File::open(path).map_err(|error| fail(error.to_string()))?;
+        let mut file = host_files::open(path).map_err(|error| fail(error.to_string()))?;
         let header = Header::read(&mut file)
             .map_err(|error| fail(format!("this is no .npy file: {error}")))?;
         let data_start = file.stream_position().map_err(|error| fail(error.to_string()))?;

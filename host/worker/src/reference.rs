@@ -137,7 +137,7 @@ fn write(path: &Path, batches: &Batches) -> io::Result<()> {
 /// If it cannot be read, or is not such a file.
 fn read(path: &Path) -> io::Result<Batches> {
     let invalid = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let file = File::open(path)?;
+    let file = host_files::open(path)?;
     let length = file.metadata()?.len().checked_sub(SEAL as u64);
     let length = length.ok_or_else(|| invalid("it is too short"))?;
     let mut reader = BufReader::new(Sealed { file: file.take(length), seal: Sha256::new() });

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 /// This workspace's packages that each package may depend on, except in tests.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("host-architectures", &["host-hash", "host-onnx"]),
+    ("host-architectures", &["host-files", "host-hash", "host-onnx"]),
     ("host-descendants", &[]),
-    ("host-hash", &[]),
+    ("host-files", &[]),
+    ("host-hash", &["host-files"]),
     ("host-record", &[]),
     ("host-statistics", &[]),
     ("host-machine", &["host-record"]),
@@ -19,12 +20,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host-onnx", &["host-record"]),
     ("host-peaks", &["host-machine", "host-record"]),
     ("host-plan", &["host-hash", "host-manifest", "host-model", "host-record"]),
-    ("host-registry", &["host-hash", "host-record"]),
-    ("host-runtime", &["host-hash", "host-record", "host-registry"]),
+    ("host-registry", &["host-files", "host-hash", "host-record"]),
+    ("host-runtime", &["host-files", "host-hash", "host-record", "host-registry"]),
     (
         "host-worker",
         &[
             "host-descendants",
+            "host-files",
             "host-hash",
             "host-machine",
             "host-measure",
@@ -38,12 +40,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("host-run", &["host-descendants", "host-machine", "host-plan", "host-record"]),
-    ("host-wasm", &["host-hash", "host-record"]),
-    ("host-store", &["host-hash", "host-record", "host-statistics"]),
+    ("host-wasm", &["host-files", "host-hash", "host-record"]),
+    ("host-store", &["host-files", "host-hash", "host-record", "host-statistics"]),
     (
         "host-experiment",
         &[
             "host-architectures",
+            "host-files",
             "host-hash",
             "host-machine",
             "host-manifest",

@@ -22,8 +22,9 @@ pub(crate) mod validate;
 use std::io::Read as _;
 use std::path::Path;
 
-use host_experiment::Draft;
+use host_experiment::{Draft, LARGEST_MANIFEST};
 
+use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 
 /// Reads a manifest; `-` is standard input.
@@ -33,8 +34,15 @@ pub(crate) fn manifest_of(path: &Path) -> Result<Draft> {
     }
     let mut bytes = Vec::new();
     std::io::stdin()
+        .lock()
+        .take(LARGEST_MANIFEST + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::io("read", Path::new("standard input"), error))?;
+    if bytes.len() as u64 > LARGEST_MANIFEST {
+        let limit = LARGEST_MANIFEST >> 20;
+        let message = format!("the manifest on standard input is longer than {limit} MiB");
+        return Err(Failure::new(Exit::Manifest, message));
+    }
     let name = Path::new("<stdin>");
     Ok(Draft::of_bytes(name, name, bytes)?)
 }

@@ -789,3 +789,20 @@ fn a_mistyped_auto_is_no_duration() {
        write a duration such as `"200ms"`, a number of queries, or `auto`
     "#);
 }
+
+#[test]
+fn plugins_that_are_listed_too_often_are_not_looked_for() {
+    let twice = "[[metric]]\nplugin = \"latency\"\n".repeat(20_000);
+    let reading = host_manifest::read(&with(&twice));
+    assert_eq!(reading.mentions.metrics.len(), 1);
+    let errors = reading.experiment.expect_err("too many").errors;
+    let message = "there are 20000 `[[metric]]`, and a manifest may have 256";
+    assert_eq!(errors.iter().filter(|error| error.message == message).count(), 1);
+    let message = "there are two `[[metric]]` called `latency`";
+    assert_eq!(errors.iter().filter(|error| error.message == message).count(), 19_999);
+    let many: String =
+        (0..300).map(|index| format!("[[recommend]]\nplugin = \"r{index}\"\n")).collect();
+    let reading = host_manifest::read(&with(&many));
+    assert_eq!(reading.mentions.recommenders.len(), 256);
+    assert_eq!(reading.experiment.expect_err("too many").errors.len(), 1);
+}

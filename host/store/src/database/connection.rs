@@ -62,6 +62,14 @@ pub(super) fn connect(
     // An untrusted results folder must not lead DuckDB to another file.
     refuse_link(path)?;
     refuse_link(&write_ahead_log(path))?;
+    for file in [path, &write_ahead_log(path)] {
+        if let Err(error) = host_files::check(file)
+            && host_files::is_unsuitable(&error)
+        {
+            let path = file.to_owned();
+            return Err(StoreError::Unreadable { path, detail: error.to_string() });
+        }
+    }
     let deadline = Instant::now() + patience;
     let read_only = matches!(access, AccessMode::ReadOnly);
     loop {

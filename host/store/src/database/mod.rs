@@ -169,8 +169,6 @@ impl Database {
         for path in self.results.run_paths()? {
             present.insert(folder_name(&path));
             let synced = RunFolder::open(&path).and_then(|folder| {
-                // A folder may have been renamed.
-                present.insert(folder.run_id().to_owned());
                 let inspection = folder.inspect()?;
                 let synced = self.sync_inspected(&folder, &inspection)?;
                 report.flaws.extend(folder.flaws_with(inspection.lost)?);

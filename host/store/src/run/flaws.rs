@@ -5,10 +5,11 @@ The journal lists the files of each case, and their lengths. Code that shows or 
 missing file would result in a table with fewer rows and no message.
 */
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use host_hash::{Digest, Sha256, hexadecimal};
 use host_record::CaseKey;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use super::durable::json_text;
 use super::folder::RunFolder;
 use super::guarded::read_file;
+use super::header::{PluginRole, ResultRecord};
 use super::journal::Files;
 use super::lines::{Line, Lines, TornLine, torn_line};
 use super::lock::is_locked;
@@ -32,6 +34,15 @@ pub enum Flaw {
     LostFile(Box<LostFile>),
     /// A file's last line was truncated.
     TornLine(TornLine),
+    /// Finished cases of a finished run have no line of a metric in `results.jsonl`.
+    LostResults {
+        /// The file.
+        path: PathBuf,
+        /// The metric plugin's id.
+        plugin: String,
+        /// Number of the cases.
+        cases: u64,
+    },
 }
 
 impl Flaw {
@@ -41,6 +52,9 @@ impl Flaw {
         match self {
             Self::LostFile(_) => Some(LostFile::HINT),
             Self::TornLine(_) => None,
+            Self::LostResults { .. } => {
+                Some("`host results recompute RUN` computes them again from the samples")
+            }
         }
     }
 }
@@ -50,6 +64,14 @@ impl fmt::Display for Flaw {
         match self {
             Self::LostFile(lost) => lost.fmt(formatter),
             Self::TornLine(torn) => torn.fmt(formatter),
+            Self::LostResults { path, plugin, cases } => {
+                let (cases, have) = match cases {
+                    1 => ("a finished case".to_owned(), "has"),
+                    cases => (format!("{cases} finished cases"), "have"),
+                };
+                let path = path.display();
+                write!(formatter, "{cases} {have} no results of the metric `{plugin}` in `{path}`")
+            }
         }
     }
 }
@@ -127,7 +149,46 @@ impl RunFolder {
 
     pub(crate) fn flaws_with(&self, lost: Vec<LostFile>) -> Result<Vec<Flaw>, StoreError> {
         let torn = self.torn_lines()?.into_iter().map(Flaw::TornLine);
-        Ok(torn.chain(lost.into_iter().map(|lost| Flaw::LostFile(Box::new(lost)))).collect())
+        let lost = lost.into_iter().map(|lost| Flaw::LostFile(Box::new(lost)));
+        Ok(torn.chain(lost).chain(self.lost_results()?).collect())
+    }
+
+    /// Returns the metrics of a finished run that finished cases have no results of. A metric that failed has a line,
+    /// too.
+    fn lost_results(&self) -> Result<Vec<Flaw>, StoreError> {
+        let plugins = self.header().plugins.iter();
+        let metrics: BTreeSet<&str> = plugins
+            .filter(|plugin| plugin.role == PluginRole::Metric)
+            .map(|plugin| &*plugin.identity.id)
+            .collect();
+        if metrics.is_empty() || self.finished()?.is_none() {
+            return Ok(Vec::new());
+        }
+        let (mut finished, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for entry in Lines::<Entry>::open(self.layout.journal())? {
+            let entry = entry?;
+            match &*entry.outcome.outcome {
+                "finished" => finished.insert(entry.case_id),
+                // Of several processes, one that did not finish leaves the case without results.
+                _ => others.insert(entry.case_id),
+            };
+        }
+        let finished: BTreeSet<&String> = finished.difference(&others).collect();
+        let path = self.layout.results();
+        let mut found = BTreeSet::new();
+        for line in Lines::<ResultRecord>::open(path.clone())? {
+            let line = line?;
+            if metrics.contains(&*line.plugin.id) && finished.contains(&line.case_id) {
+                found.insert((line.plugin.id, line.case_id));
+            }
+        }
+        let lost = metrics.into_iter().filter_map(|metric| {
+            let found = found.iter().filter(|(plugin, _)| plugin == metric).count();
+            let cases = (finished.len() - found) as u64;
+            let (path, plugin) = (path.clone(), metric.to_owned());
+            (cases > 0).then_some(Flaw::LostResults { path, plugin, cases })
+        });
+        Ok(lost.collect())
     }
 
     /// Inspects the journal and each file that it names.
@@ -181,6 +242,7 @@ impl RunFolder {
 
 /// Returns the loss of a file, if it differs from the journal.
 fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
+    let queries = recorded.and_then(Files::queries);
     let recorded = match recorded {
         Some(files) => Some(files.length(file)?),
         // Older hosts did not record the files; a measured case always has samples.
@@ -189,7 +251,7 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
         None => None,
     };
     let refused = |error: &std::io::Error| Some(Loss::Refused { detail: error.to_string() });
-    let opened = File::open(path).and_then(|file| file.metadata().map(|about| (file, about.len())));
+    let opened = host_files::open(path).and_then(|file| file.metadata().map(|about| (file, about.len())));
     let (opened, found) = match opened {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Some(Loss::Missing),
@@ -199,7 +261,17 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
         return Some(Loss::WrongLength { found, recorded });
     }
     let read = match file {
-        CaseFile::Samples => SampleReader::of(path, opened).map(drop),
+        CaseFile::Samples => match SampleReader::of(path, opened) {
+            Ok(samples) => match queries.filter(|queries| *queries != samples.len() as u64) {
+                Some(queries) => {
+                    let found = samples.len();
+                    let detail = format!("it has {found} measured queries instead of {queries}");
+                    return Some(Loss::Unreadable { detail });
+                }
+                None => Ok(()),
+            },
+            Err(error) => Err(error),
+        },
         CaseFile::Outputs | CaseFile::Labels | CaseFile::Profile | CaseFile::DeviceStates => {
             read_file(path, opened, SerializedFileReader::new).map(drop)
         }

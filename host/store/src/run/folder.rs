@@ -22,6 +22,9 @@ use super::outputs;
 use super::samples::{MeasuredMarks, SampleColumn, SampleReader};
 use crate::error::StoreError;
 
+/// Greatest length of a file that is read as a whole: the header, the end, the manifest and standard errors.
+const LONGEST_FILE: u64 = 64 << 20;
+
 /// A run folder, open for reading. Any number of readers may read while one host writes.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
@@ -36,7 +39,7 @@ impl RunFolder {
     ///
     /// # Errors
     ///
-    /// If it does not exist, cannot be read, or was written by a newer host.
+    /// If it does not exist, cannot be read, was written by a newer host, or has another name than its run's id.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let layout = Layout { root: path.to_owned() };
         refuse_links(&layout.root)?;
@@ -45,6 +48,16 @@ impl RunFolder {
         else {
             return Err(StoreError::NotARun { path: path.to_owned() });
         };
+        if header.started_at.parse::<jiff::Timestamp>().is_err() {
+            let path = layout.header();
+            let detail = format!("`started-at` is {:?}, which is not a time", header.started_at);
+            let line = line_of(&path, "\"started-at\"")?;
+            return Err(StoreError::Malformed { path, line, detail });
+        }
+        // Otherwise a copy with other values would replace the run in the database.
+        if own_name(path)? != header.run_id {
+            return Err(StoreError::OtherRun { path: path.to_owned(), run_id: header.run_id });
+        }
         Ok(Self { layout, header, ended: None })
     }
 
@@ -79,12 +92,12 @@ impl RunFolder {
     /// If it cannot be read, or is not the text that the header names.
     pub fn manifest_text(&self) -> Result<String, StoreError> {
         let path = self.layout.manifest();
-        let text = match fs::read_to_string(&path) {
+        let text = match host_files::read_to_string(&path, LONGEST_FILE) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let detail = "the run's manifest is missing".into();
                 return Err(StoreError::Malformed { path, line: 1, detail });
             }
-            text => text.map_err(StoreError::io("read", &path))?,
+            text => text.map_err(StoreError::unread(&path))?,
         };
         if sha256(text.as_bytes()) != self.header.manifest_sha256 {
             let detail = "this is not the manifest that the run used: its SHA-256 differs from \
@@ -455,12 +468,29 @@ impl Iterator for JournalRecords {
         }
         if self.with_standard_error.contains(&part) {
             let path = self.layout.standard_error(&part);
-            match fs::read(&path) {
+            match host_files::read(&path, LONGEST_FILE) {
                 Ok(text) => record.standard_error = String::from_utf8_lossy(&text).into_owned(),
-                Err(error) => return Some(Err(StoreError::io("read", &path)(error))),
+                Err(error) => return Some(Err(StoreError::unread(&path)(error))),
             }
         }
         Some(Ok(record))
+    }
+}
+
+/// Returns the number of the first line of a file that contains a text, from 1; 1 if there is none.
+fn line_of(path: &Path, text: &str) -> Result<u64, StoreError> {
+    let whole = host_files::read_to_string(path, LONGEST_FILE).map_err(StoreError::unread(path))?;
+    Ok(whole.find(text).map_or(1, |at| whole[..at].matches('\n').count() as u64 + 1))
+}
+
+/// Returns the name of a folder, also of one that is named by `.` or `..`.
+fn own_name(path: &Path) -> Result<String, StoreError> {
+    match path.file_name() {
+        Some(name) => Ok(name.to_string_lossy().into_owned()),
+        None => {
+            let whole = path.canonicalize().map_err(StoreError::io("find", path))?;
+            Ok(whole.file_name().unwrap_or_default().to_string_lossy().into_owned())
+        }
     }
 }
 
@@ -486,10 +516,10 @@ fn read_json<T: DeserializeOwned>(
     path: &Path,
     version: impl FnOnce(&T) -> u32,
 ) -> Result<Option<T>, StoreError> {
-    let text = match fs::read(path) {
+    let text = match host_files::read(path, LONGEST_FILE) {
         Ok(text) => text,
         Err(error) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(StoreError::io("read", path)(error)),
+        Err(error) => return Err(StoreError::unread(path)(error)),
     };
     match serde_json::from_slice::<T>(&text) {
         Ok(value) => {

@@ -1,4 +1,4 @@
-//! A line of the journal, with the lengths of the case's files.
+//! A line of the journal, with the lengths of the case's files and the number of its queries.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use super::lost::CaseFile;
+use super::samples::SampleReader;
 use crate::error::StoreError;
 
 /// The lengths of a case's files in bytes, as the journal keeps them.
@@ -24,6 +25,9 @@ pub(super) struct Files {
     profiles: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     device_states: Option<u64>,
+    /// Measured queries in the file of samples; absent in records of older hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queries: Option<u64>,
 }
 
 impl Files {
@@ -37,13 +41,21 @@ impl Files {
                 Err(error) => Err(StoreError::io("read", &path)(error)),
             }
         };
+        // A file that cannot be read is found when it is needed.
+        let samples = SampleReader::open(&CaseFile::Samples.path(layout, part)).ok().flatten();
         Ok(Self {
+            queries: samples.map(|samples| samples.len() as u64),
             samples: length(CaseFile::Samples)?,
             outputs: length(CaseFile::Outputs)?,
             labels: length(CaseFile::Labels)?,
             profiles: length(CaseFile::Profile)?,
             device_states: length(CaseFile::DeviceStates)?,
         })
+    }
+
+    /// Returns the number of measured queries in the file of samples, if it was recorded.
+    pub(super) fn queries(self) -> Option<u64> {
+        self.queries
     }
 
     /// Returns the length of a file.

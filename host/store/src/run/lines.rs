@@ -3,14 +3,15 @@ Files of JSON lines: appended one line at a time, read one line at a time.
 
 A line is written with its newline in one call. So a crash can only leave a last line without a newline: such a *torn*
 line is skipped by readers, and cut off before more is appended. An unreadable line with its newline was damaged
-later, which is an error.
+later, which is an error. So is a line that is longer than any that is written: a damaged file may have no end.
 */
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
+use host_record::protocol::FRAME_LIMIT;
 use host_record::{CaseRecord, RECORD_VERSION};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,9 @@ use serde::{Deserialize, Serialize};
 use super::durable::{partial, settle};
 use super::header::{PlanLine, RecommendationRecord, ResultRecord};
 use crate::error::StoreError;
+
+/// Greatest length of a line: of a whole report of a worker, and of as much again that the host adds.
+const LONGEST_LINE: u64 = 2 * FRAME_LIMIT as u64;
 
 /// A last line truncated by a crash.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,11 +109,7 @@ pub(crate) struct Lines<T> {
 
 impl<T> Lines<T> {
     pub(crate) fn open(path: PathBuf) -> Result<Self, StoreError> {
-        let reader = match File::open(&path) {
-            Ok(file) => Some(BufReader::with_capacity(1 << 16, file)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(StoreError::io("read", &path)(error)),
-        };
+        let reader = existing(&path)?.map(|file| BufReader::with_capacity(1 << 16, file));
         Ok(Self {
             reader,
             path,
@@ -146,19 +146,19 @@ impl<T: DeserializeOwned + Line> Iterator for Lines<T> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let reader = self.reader.as_mut()?;
-        self.buffer.clear();
-        let read = match reader.read_until(b'\n', &mut self.buffer) {
+        self.line += 1;
+        let read = match read_line(reader, &mut self.buffer, &self.path, self.line) {
             Ok(read) => read,
             Err(error) => {
                 self.reader = None;
-                return Some(Err(StoreError::io("read", &self.path)(error)));
+                return Some(Err(error));
             }
         };
         if read == 0 {
+            self.line -= 1;
             self.reader = None;
             return None;
         }
-        self.line += 1;
         let Some(text) = self.buffer.strip_suffix(b"\n") else {
             self.reader = None;
             let torn = TornLine { path: self.path.clone(), line: self.line, bytes: read as u64 };
@@ -172,13 +172,33 @@ impl<T: DeserializeOwned + Line> Iterator for Lines<T> {
     }
 }
 
+/// Opens a file of lines; `None` if it does not exist.
+fn existing(path: &Path) -> Result<Option<File>, StoreError> {
+    match host_files::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::unread(path)(error)),
+    }
+}
+
+/// Reads the line of this number with its newline, if it has one. Returns its bytes; 0 at the end of the file.
+fn read_line(
+    reader: &mut BufReader<File>,
+    buffer: &mut Vec<u8>,
+    path: &Path,
+    line: u64,
+) -> Result<usize, StoreError> {
+    host_files::read_line(reader, buffer, LONGEST_LINE).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => {
+            StoreError::Malformed { path: path.to_owned(), line, detail: error.to_string() }
+        }
+        _ => StoreError::io("read", path)(error),
+    })
+}
+
 /// Returns the torn last line of a file, without reading a file that has none.
 pub(crate) fn torn_line(path: PathBuf) -> Result<Option<TornLine>, StoreError> {
-    let mut file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(StoreError::io("read", &path)(error)),
-    };
+    let Some(mut file) = existing(&path)? else { return Ok(None) };
     let mut last = [0];
     let ends_well = file.seek(SeekFrom::End(0)).and_then(|length| {
         if length == 0 {
@@ -195,12 +215,11 @@ pub(crate) fn torn_line(path: PathBuf) -> Result<Option<TornLine>, StoreError> {
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let (mut line, mut buffer) = (0, Vec::new());
     loop {
-        buffer.clear();
-        let read = reader.read_until(b'\n', &mut buffer).map_err(StoreError::io("read", &path))?;
+        line += 1;
+        let read = read_line(&mut reader, &mut buffer, &path, line)?;
         if read == 0 {
             return Ok(None);
         }
-        line += 1;
         if !buffer.ends_with(b"\n") {
             return Ok(Some(TornLine { path, line, bytes: read as u64 }));
         }
@@ -213,20 +232,15 @@ pub(crate) fn retain<T: DeserializeOwned>(
     path: &Path,
     keep: impl Fn(&T) -> bool,
 ) -> Result<(), StoreError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(StoreError::io("read", path)(error)),
-    };
+    let Some(file) = existing(path)? else { return Ok(()) };
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let beside = partial(path);
     let written = File::create(&beside).map_err(StoreError::io("create", &beside))?;
     let mut writer = BufWriter::with_capacity(1 << 16, written);
     let (mut line, mut buffer) = (0, Vec::new());
     loop {
-        buffer.clear();
         line += 1;
-        reader.read_until(b'\n', &mut buffer).map_err(StoreError::io("read", path))?;
+        read_line(&mut reader, &mut buffer, path, line)?;
         let Some(text) = buffer.strip_suffix(b"\n") else { break };
         let parsed = serde_json::from_slice::<T>(text).map_err(|error| {
             let detail = error.to_string();
@@ -313,6 +327,13 @@ impl Appender {
         serde_json::to_writer(&mut self.buffer, record)
             .map_err(|error| StoreError::io("write", &self.path)(error.into()))?;
         self.buffer.push(b'\n');
+        if self.buffer.len() as u64 > LONGEST_LINE {
+            let error = std::io::Error::new(
+                ErrorKind::FileTooLarge,
+                format!("a line of {} bytes is longer than {LONGEST_LINE}", self.buffer.len()),
+            );
+            return Err(StoreError::io("write", &self.path)(error));
+        }
         if let Err(error) = self.file.write_all(&self.buffer) {
             let cut = self.file.set_len(self.length);
             let cut = cut.and_then(|()| self.file.seek(SeekFrom::End(0)));
@@ -370,6 +391,36 @@ mod tests {
                 Lines::<ResultRecord>::open(path.clone()).expect("an open file").collect();
             assert_eq!(read.expect("whole lines").last().expect("a line").case_id, "c");
         }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_damage_and_is_not_read_to_its_end() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lines.jsonl");
+        let mut appender = Appender::open(path.clone(), 0).expect("a new file");
+        appender.append(&record("a")).expect("an append");
+        let file = OpenOptions::new().write(true).open(&path).expect("the file");
+        // Reading this needs more memory than any machine has.
+        file.set_len(1 << 43).expect("a sparse file");
+        let too_long = |error: StoreError| {
+            assert!(error.to_string().ends_with("line 2: it is longer than 128 MiB"), "{error}");
+        };
+        let mut lines = Lines::<ResultRecord>::open(path.clone()).expect("an open file");
+        lines.next().expect("a line").expect("a record");
+        too_long(lines.next().expect("a line").expect_err("too long"));
+        assert!(lines.next().is_none(), "the rest of the line is not a line");
+        too_long(torn_line(path.clone()).expect_err("too long"));
+        too_long(retain(&path, |_: &ResultRecord| true).expect_err("too long"));
+    }
+
+    #[test]
+    fn a_line_that_could_not_be_read_again_is_not_written() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lines.jsonl");
+        let mut appender = Appender::open(path.clone(), 0).expect("a new file");
+        let error = appender.append(&"x".repeat(LONGEST_LINE as usize)).expect_err("too long");
+        assert!(error.to_string().contains("cannot write"), "{error}");
+        assert_eq!(std::fs::metadata(&path).expect("the file").len(), 0);
     }
 
     #[test]

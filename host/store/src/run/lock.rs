@@ -33,10 +33,10 @@ pub(super) fn lock(layout: &Layout) -> Result<File, StoreError> {
 /// Returns whether a host is writing the run now.
 pub(crate) fn is_locked(layout: &Layout) -> Result<bool, StoreError> {
     let path = layout.lock();
-    let lock = match File::open(&path) {
+    let lock = match host_files::open(&path) {
         Ok(lock) => lock,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(StoreError::io("open", &path)(error)),
+        Err(error) => return Err(StoreError::unread(&path)(error)),
     };
     match lock.try_lock_shared() {
         Ok(()) => Ok(false),

@@ -271,9 +271,9 @@ pub(crate) fn read_labels(path: &Path) -> Result<Option<Vec<i64>>, StoreError> {
 }
 
 fn open(path: &Path) -> Result<Option<File>, StoreError> {
-    match File::open(path) {
+    match host_files::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StoreError::io("read", path)(error)),
+        Err(error) => Err(StoreError::unread(path)(error)),
     }
 }

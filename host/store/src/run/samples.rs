@@ -379,22 +379,36 @@ pub(crate) struct SampleReader {
 impl SampleReader {
     /// Opens the file and finds the measured row groups; `None` if there is no file.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
-        let file = match File::open(path) {
+        let file = match host_files::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StoreError::io("read", path)(error)),
+            Err(error) => return Err(StoreError::unread(path)(error)),
         };
         Self::of(path, file).map(Some)
     }
 
     /// As [`SampleReader::open`], for an open file.
     pub(super) fn of(path: &Path, file: File) -> Result<Self, StoreError> {
+        let bytes = file.metadata().map_err(StoreError::io("read", path))?.len();
         let file = read_file(path, file, SerializedFileReader::new)?;
+        let damaged =
+            |detail| StoreError::parquet(path)(parquet::errors::ParquetError::General(detail));
+        let all = file.metadata().row_groups().iter().map(RowGroupMetaData::num_rows);
+        let all = u64::try_from(all.fold(0, i64::saturating_add)).unwrap_or(u64::MAX);
+        if all > MOST_ROWS_ANYWAY.max(bytes.saturating_mul(MOST_ROWS_A_BYTE)) {
+            let detail = format!("it claims {all} queries in {bytes} bytes, which no measurement has");
+            return Err(damaged(detail));
+        }
+        for group in file.metadata().row_groups() {
+            if let Some((column, value)) = beyond_limits(group) {
+                let detail = format!("column `{column}` has the value {value}, which is impossible");
+                return Err(damaged(detail));
+            }
+        }
         let (mut measured, mut warm_up, mut rows) = (Vec::new(), Vec::new(), 0);
         for (index, group) in file.metadata().row_groups().iter().enumerate() {
             let phase = group_phase(group).ok_or_else(|| {
-                let detail = format!("row group {index} does not say which phase it holds");
-                StoreError::parquet(path)(parquet::errors::ParquetError::General(detail))
+                damaged(format!("row group {index} does not say which phase it holds"))
             })?;
             match phase {
                 SamplePhase::Measured => {
@@ -434,7 +448,7 @@ impl SampleReader {
         if !schema.root_schema().get_fields().iter().any(|field| field.name() == WITHIN) {
             return Ok(None);
         }
-        let file = File::open(&self.path).map_err(StoreError::io("read", &self.path))?;
+        let file = host_files::open(&self.path).map_err(StoreError::unread(&self.path))?;
         let read = |file| {
             let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
             let columns = [START, PHASE_ENDS, WITHIN];
@@ -504,6 +518,24 @@ impl SampleReader {
 /// Most values for which memory is reserved before they are read: the number of rows is the file's word.
 const MOST_RESERVED: usize = 1 << 24;
 
+/// Most rows for a byte of a file. Times of queries differ from row to row, so that a real file has less than one row
+/// for a byte; a file of equal rows can be a thousand times as long when it is decoded.
+const MOST_ROWS_A_BYTE: u64 = 16;
+/// Rows that any file may have.
+const MOST_ROWS_ANYWAY: u64 = 1 << 20;
+
+/// Returns a column of times or counts, and a value in it that is greater than whole numbers of the database, by the
+/// statistics of a row group.
+fn beyond_limits(group: &RowGroupMetaData) -> Option<(String, u64)> {
+    group.columns().iter().find_map(|column| {
+        let Statistics::Int64(statistics) = column.statistics()? else { return None };
+        let values = [statistics.min_opt(), statistics.max_opt()].into_iter().flatten();
+        // Unsigned numbers are kept as signed ones with the same bits.
+        let beyond = values.copied().find(|value| *value < 0)?;
+        Some((column.column_path().string(), beyond.cast_unsigned()))
+    })
+}
+
 /// Returns the one phase of a row group.
 fn group_phase(group: &RowGroupMetaData) -> Option<SamplePhase> {
     let phase = group.columns().iter().find(|column| column.column_path().string() == PHASE)?;
@@ -513,4 +545,40 @@ fn group_phase(group: &RowGroupMetaData) -> Option<SamplePhase> {
         return None;
     }
     std::str::from_utf8(low.data()).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes a file of samples with equal rows, and opens it.
+    fn opened(rows: usize, latency: u64) -> Result<SampleReader, StoreError> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("samples.parquet");
+        let phase = vec![SamplePhase::Measured.name(); rows];
+        let phase: DictionaryArray<Int8Type> = phase.into_iter().collect();
+        let equal = |value| Arc::new(UInt64Array::from_value(value, rows)) as ArrayRef;
+        let columns =
+            vec![Arc::new(phase) as ArrayRef, equal(1), equal(latency), equal(1), equal(1), equal(0)];
+        let batch = RecordBatch::try_new(schema(false), columns).expect("rows");
+        let properties = properties().build();
+        let file = File::create(&path).expect("a file");
+        let mut writer = ArrowWriter::try_new(file, schema(false), Some(properties)).expect("a writer");
+        writer.write(&batch).and_then(|()| writer.close()).expect("a file");
+        SampleReader::open(&path).map(|reader| reader.expect("the file is there"))
+    }
+
+    #[test]
+    fn more_rows_than_a_file_of_its_size_can_have_are_refused() {
+        let error = opened(4 << 20, 5).err().expect("too many rows").to_string();
+        assert!(error.contains("it claims 4194304 queries in "), "{error}");
+        assert_eq!(opened(1 << 20, 5).expect("a short file").len(), 1 << 20);
+    }
+
+    #[test]
+    fn a_value_that_no_clock_has_is_refused() {
+        let error = opened(10, u64::MAX).err().expect("an impossible latency").to_string();
+        let end = "column `latency_ns` has the value 18446744073709551615, which is impossible";
+        assert!(error.ends_with(end), "{error}");
+    }
 }

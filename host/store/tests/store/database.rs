@@ -305,13 +305,42 @@ fn a_run_whose_folder_is_gone_is_dropped() {
     fs::create_dir(folder.path().join("runs/half-made")).expect("a folder that is no run");
 
     let report = database.sync_all().expect("a sync");
-    assert_eq!(report.dropped, [&*runs[0].0], "what is damaged is not gone");
+    let gone = [runs[0].0.clone(), runs[2].0.clone()];
+    assert_eq!(report.dropped, gone, "what is damaged is not gone");
+    let refused = report.runs.iter().filter_map(|(_, synced)| synced.as_ref().err());
+    assert_eq!(refused.filter(|error| matches!(error, StoreError::OtherRun { .. })).count(), 1);
     assert_eq!(report.half_made.len(), 1);
     assert_eq!(database.sync_all().expect("a second sync").dropped, [] as [String; 0]);
     database.close().expect("a closed database");
     for table in ["benchmark_runs", "benchmark_cases", "benchmark_results", "hardware_info"] {
         let sql = format!("SELECT count(DISTINCT run_id) FROM {table}");
-        assert_eq!(integer(&query(&results, &sql)), 2, "{table}");
+        assert_eq!(integer(&query(&results, &sql)), 1, "{table}");
+    }
+}
+
+#[test]
+fn a_copy_of_a_run_does_not_replace_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let results = ResultsFolder::new(folder.path());
+    let run = write_run(folder.path()).folder().path().to_owned();
+    let copy = folder.path().join("runs/zz-copy");
+    fs::create_dir(&copy).expect("a folder");
+    let header = fs::read_to_string(run.join("run.json")).expect("a header");
+    let id = results.find("latest").expect("the run");
+    let id = id.file_name().expect("a name").to_string_lossy().into_owned();
+    for claimed in [&*id, "../../../etc/x", ""] {
+        let header = header.replace(&id, claimed).replace("A run that a test made.", "changed");
+        fs::write(copy.join("run.json"), header).expect("a header");
+        let mut database = Database::open(&results, NOW).expect("a database");
+        let report = database.sync_all().expect("a sync");
+        assert!(matches!(&report.runs[1].1, Err(StoreError::OtherRun { .. })), "{report:?}");
+        database.close().expect("a closed database");
+        let changed = "SELECT count(*) FROM benchmark_runs WHERE description = 'changed'";
+        assert_eq!(integer(&query(&results, changed)), 0);
+        let list = results.list().expect("a list");
+        let Err(damaged) = &list[1] else { panic!("{list:?}") };
+        assert_eq!(damaged.run_id, "zz-copy");
+        assert!(damaged.error.to_string().contains(&format!("{claimed:?}")), "{}", damaged.error);
     }
 }
 

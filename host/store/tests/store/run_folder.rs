@@ -14,8 +14,8 @@ use host_record::{
     Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Tolerance, column,
 };
 use host_store::{
-    CaseFile, Counts, Database, ExportFormat, Flaw, Loss, ResultRecord, ResultsFolder, RunFolder,
-    RunState, StoreError, export, list_table,
+    CaseFile, Counts, Database, ExportFormat, Flaw, Loss, PluginRole, ResultRecord, ResultsFolder,
+    RunFolder, RunPlugin, RunState, StoreError, export, list_table,
 };
 use proptest::prelude::*;
 
@@ -295,10 +295,15 @@ fn failures_and_gaps_are_kept_with_their_reasons() {
 }
 
 /// Returns the blocks of one case, from a closed or an open loop.
+/// Times and counts: of more than 146 years, a file is damaged.
+fn possible() -> impl Strategy<Value = u64> {
+    0..1_u64 << 62
+}
+
 fn sample_blocks() -> impl Strategy<Value = Vec<SampleBlock>> {
     let edges = || {
         prop_oneof![
-            prop::collection::vec(any::<u64>(), 1..40),
+            prop::collection::vec(possible(), 1..40),
             prop::collection::vec(0..1000_u64, 1..40),
         ]
     };
@@ -308,12 +313,12 @@ fn sample_blocks() -> impl Strategy<Value = Vec<SampleBlock>> {
             Just(SamplePhase::Search),
             Just(SamplePhase::Measured)
         ];
-        (phase, any::<u64>(), 0..4_u32, times).prop_map(|(phase, items_per_query, lane, times)| {
+        (phase, possible(), 0..4_u32, times).prop_map(|(phase, items_per_query, lane, times)| {
             SampleBlock { phase, items_per_query, lane, times, marks: None }
         })
     };
     let chains = block(edges().prop_map(SampleTimes::Chain).boxed());
-    let query = (any::<u64>(), 0..1000_u64, 0..1000_u64).prop_map(|(scheduled_ns, late, took)| {
+    let query = (possible(), 0..1000_u64, 0..1000_u64).prop_map(|(scheduled_ns, late, took)| {
         let begun_ns = scheduled_ns.saturating_add(late);
         ScheduledTimes { scheduled_ns, begun_ns, ended_ns: begun_ns.saturating_add(took) }
     });
@@ -596,6 +601,16 @@ fn a_results_folder_with_links_is_refused() {
         fs::remove_file(&link).expect("removing it");
     }
     assert!(!hostile.outside.join("new").exists());
+    // The database or its log is a pipe.
+    for name in ["tare.duckdb", "tare.duckdb.wal"] {
+        let pipe = hostile.results.path().join(name);
+        let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+        assert!(made.success());
+        let error = Database::open(&results, Duration::ZERO).map(drop).expect_err("a pipe");
+        assert!(matches!(error, StoreError::Unreadable { .. }), "{error}");
+        assert!(error.to_string().ends_with("it is a pipe, not a regular file"), "{error}");
+        fs::remove_file(&pipe).expect("removing it");
+    }
 }
 
 #[cfg(unix)]
@@ -657,6 +672,129 @@ fn runs_are_found_by_what_names_one_only() {
     let error = folder.find("nonesuch").expect_err("no such run");
     assert!(error.hint().expect("a hint").contains(&ids[0]), "{error}");
     assert!(matches!(RunFolder::open(results.path()), Err(StoreError::NotARun { .. })));
+}
+
+#[test]
+fn samples_of_more_queries_than_were_measured_are_lost() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut writer = RunFolder::create(results.path(), new_run()).expect("a run");
+    write_case(&mut writer, 0, 7);
+    let folder = writer.folder();
+    assert_eq!(folder.lost_files().expect("a journal"), []);
+    let journal = folder.path().join("journal.jsonl");
+    let mut text = fs::read_to_string(&journal).expect("a journal");
+    let count = "\"queries\":";
+    let at = text.rfind(count).expect("the number of queries") + count.len();
+    text.insert(at, '4');
+    fs::write(&journal, text).expect("a journal");
+    let lost = folder.lost_files().expect("a journal");
+    let [file] = &lost[..] else { panic!("{lost:?}") };
+    assert_eq!(file.file, CaseFile::Samples);
+    assert!(file.to_string().contains("measured queries instead of 4"), "{file}");
+}
+
+#[test]
+fn a_start_that_is_not_a_time_is_damage_in_its_line() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let run = RunFolder::create(results.path(), new_run()).expect("a run");
+    let path = run.folder().path().to_owned();
+    let header = fs::read_to_string(path.join("run.json")).expect("a header");
+    let header = header.replace(&run.folder().header().started_at, "yesterday");
+    fs::write(path.join("run.json"), header).expect("a header");
+    let error = RunFolder::open(&path).expect_err("not a time").to_string();
+    let end = "run.json`, line 6: `started-at` is \"yesterday\", which is not a time";
+    assert!(error.ends_with(end), "{error}");
+}
+
+#[test]
+fn results_that_a_finished_run_lacks_are_flaws() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let mut run = new_run();
+    run.plugins.extend(["latency", "memory"].map(|id| RunPlugin {
+        role: PluginRole::Metric,
+        identity: plugin(id),
+        runtime: None,
+        hides: None,
+    }));
+    let mut writer = RunFolder::create(results.path(), run).expect("a run");
+    for index in 0..3 {
+        writer.case_started(&spec(index)).expect("a started case");
+        let outcome = match index {
+            2 => Outcome::Failed { failure: Failure::Input { detail: "none".into() } },
+            _ => Outcome::Finished(Box::new(report())),
+        };
+        writer.case_finished(&record(&spec(index), outcome)).expect("a finished case");
+    }
+    let result = |id: &str, index| {
+        ResultRecord::failed(spec(index).id, plugin(id), serde_json::Value::Null, "broken")
+    };
+    writer.record_result(&result("latency", 0)).expect("a result");
+    writer.record_result(&result("latency", 1)).expect("a result");
+    writer.record_result(&result("memory", 0)).expect("a result");
+    let path = writer.folder().path().to_owned();
+    let lost = || -> Vec<String> {
+        let flaws = RunFolder::open(&path).expect("a run").flaws().expect("flaws");
+        let flaws = flaws.iter().filter(|flaw| matches!(flaw, Flaw::LostResults { .. }));
+        flaws.map(|flaw| flaw.to_string().replace(&path.display().to_string(), "RUN")).collect()
+    };
+    assert_eq!(lost(), [] as [String; 0], "the run is not finished");
+    writer.finish().expect("an end");
+    let file = "in `RUN/results.jsonl`";
+    assert_eq!(lost(), [format!("a finished case has no results of the metric `memory` {file}")]);
+    fs::write(path.join("results.jsonl"), "").expect("an empty file");
+    let none = ["latency", "memory"]
+        .map(|id| format!("2 finished cases have no results of the metric `{id}` {file}"));
+    assert_eq!(lost(), none);
+}
+
+#[test]
+fn a_damaged_file_costs_its_own_run_only() {
+    let results = tempfile::tempdir().expect("a temporary folder");
+    let folder = ResultsFolder::new(results.path());
+    let runs: Vec<_> = (0..2)
+        .map(|_| {
+            let writer = RunFolder::create(results.path(), new_run()).expect("a run");
+            writer.folder().path().to_owned()
+        })
+        .collect();
+    let refused = |reason: &str| {
+        let list = folder.list().expect("a list");
+        assert_eq!(list.iter().filter(|entry| entry.is_ok()).count(), 1);
+        let damaged = list.into_iter().find_map(Result::err).expect("a damaged run");
+        assert_eq!(damaged.path, runs[0]);
+        let text = damaged.error.to_string();
+        assert!(text.contains(reason), "{text}");
+        // The command line has an exit code for results that are damaged, and not for `Io`.
+        assert!(!matches!(damaged.error, StoreError::Io { .. }), "{text}");
+    };
+    let endless = |file: &str, reason: &str| {
+        let path = runs[0].join(file);
+        let before = fs::read(&path).ok();
+        let file = fs::OpenOptions::new().create(true).append(true).open(&path);
+        file.and_then(|file| file.set_len(200 << 30)).expect("a sparse file");
+        refused(reason);
+        match before {
+            Some(before) => fs::write(&path, before).expect("a file"),
+            None => fs::remove_file(&path).expect("removing it"),
+        }
+    };
+    endless("journal.jsonl", "line 1: it is longer than 128 MiB");
+    endless("results.jsonl", "line 1: it is longer than 128 MiB");
+    endless("run.json", "it is longer than 64 MiB");
+    endless("finished.json", "it is longer than 64 MiB");
+    for file in ["journal.jsonl", "run.json", "finished.json", "plan.jsonl"] {
+        let (path, aside) = (runs[0].join(file), results.path().join("aside"));
+        let is_there = fs::rename(&path, &aside).is_ok();
+        fs::create_dir(&path).expect("a folder");
+        // A folder in place of the header leaves a folder that is not a run.
+        if file != "run.json" {
+            refused("it is a folder, not a regular file");
+        }
+        fs::remove_dir(&path).expect("removing it");
+        if is_there {
+            fs::rename(&aside, &path).expect("moving it back");
+        }
+    }
 }
 
 #[test]

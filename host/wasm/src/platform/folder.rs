@@ -185,18 +185,6 @@ pub(crate) fn touch(file: &File) -> io::Result<()> {
     Ok(rustix::fs::futimens(file, &Timestamps { last_access: now, last_modification: now })?)
 }
 
-/// Opens a regular file for reading. Anything else is refused: a pipe would never end.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).expect("a flag");
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    Ok(file)
-}
-
 fn check_private(owner: u32, mode: Mode) -> io::Result<()> {
     let user = geteuid().as_raw();
     if owner != user {

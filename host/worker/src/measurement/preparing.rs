@@ -1,7 +1,6 @@
 //! Loads the model, puts inputs on the device and prepares the session that is timed.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use host_record::protocol::CaseFiles;
@@ -87,7 +86,7 @@ fn pages(case: &CaseSpec, files: &CaseFiles) -> (Option<f64>, Vec<String>) {
     let mut dropped = Vec::new();
     let (mut cached, mut all) = (Some(0.0), 0.0);
     for (name, path) in own.chain(parts) {
-        let Ok(file) = File::open(path) else {
+        let Ok(file) = host_files::open(&path) else {
             cached = None;
             continue;
         };
