@@ -22,8 +22,8 @@ use host_statistics::{FALSE_ALARMS, LevelChange, Levels, Undefined, levels};
 use host_store::{Database, Reader, ResultsFolder};
 use serde_json::{Map, Value};
 
-use crate::figures::{CONFIDENCE, LATENCY};
 use crate::error::{Error, Result};
+use crate::figures::{CONFIDENCE, LATENCY};
 use crate::verdict::verdict;
 
 /// Time to wait for another process that has the database open.

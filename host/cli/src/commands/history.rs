@@ -361,10 +361,7 @@ fn show_changes(series: &Series, printer: &Printer) {
         Err(reason) => {
             printer.show(format_args!("cannot tell whether it changed: {}", reason_shown(*reason)));
             if matches!(reason, Undefined::TooFew(_)) {
-                printer.status(
-                    "To tell",
-                    "`host compare` compares two runs of several processes",
-                );
+                printer.status("To tell", "`host compare` compares two runs of several processes");
             }
         }
         Ok(found) => {
