@@ -96,7 +96,7 @@ pub use reports::{GuestFailure, ReportOptions, Reports, WrittenReport, report, r
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
 pub use run::{Advised, ExecutedRun, Missing, Resumed, RunOptions, recommend, resume, run};
 pub use runtime_list::{
-    NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
+    MISSING, NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
     list_runtimes, no_runtime_error, owners, taker,
 };
 pub use runtimes::{install, install_command};

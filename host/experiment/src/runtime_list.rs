@@ -132,7 +132,7 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
         plugin: Some(id.clone()),
         name: need.map(|need| need.name.clone()).unwrap_or_default(),
         version: need.map(|need| need.version.clone()),
-        status: "missing",
+        status: MISSING,
         reason: None,
         optional: need.is_some_and(|need| need.optional),
         bytes: None,
@@ -202,6 +202,9 @@ fn entry(plugin: &NativePlugin, runtimes: &Runtimes) -> RuntimeEntry {
     }
     entry
 }
+
+/// Status of a runtime that is not installed.
+pub const MISSING: &str = "missing";
 
 /// Status of a runtime that cannot be installed on this machine.
 pub const UNAVAILABLE: &str = "unavailable";

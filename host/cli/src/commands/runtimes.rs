@@ -1,8 +1,8 @@
 //! `host runtimes`.
 
 use host_experiment::{
-    NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, Settings, UNAVAILABLE, folder_name,
-    install, install_command, list_runtimes, no_runtime_error, owners, taker,
+    MISSING, NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, Settings, UNAVAILABLE,
+    folder_name, install, install_command, list_runtimes, no_runtime_error, owners, taker,
 };
 use host_record::{Cell, RuntimeOrigin, Table};
 use host_registry::Registry;
@@ -42,7 +42,13 @@ fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<E
     if entries.is_empty() {
         printer.status("Runtimes", "no plugin takes one, and none is installed");
     }
-    for notice in entries.iter().filter_map(|entry| entry.notice.as_ref()) {
+    // The table says which are missing.
+    let (missing, others): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|entry| entry.status == MISSING);
+    if !missing.is_empty() {
+        printer.status("Install", "a missing one with `host runtimes install PLUGIN`");
+    }
+    for notice in others.iter().filter_map(|entry| entry.notice.as_ref()) {
         match notice {
             RuntimeNotice::Remark { verb, text } => printer.status(verb, text),
             RuntimeNotice::Warning { text, help } => printer.warning(text, help.as_deref()),
@@ -107,7 +113,7 @@ fn people(entries: &[RuntimeEntry]) -> Table {
     let row = |entry: &RuntimeEntry| {
         let size = match (entry.bytes, entry.download_bytes) {
             (Some(bytes), _) => Some(units::bytes(bytes as f64)),
-            (None, Some(bytes)) => Some(format!("{} to fetch", units::bytes(bytes as f64))),
+            (None, Some(bytes)) => Some(units::bytes(bytes as f64)),
             (None, None) => None,
         };
         let summary = match entry.origin {

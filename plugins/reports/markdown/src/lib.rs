@@ -141,7 +141,8 @@ fn results(page: &mut Page, run: &Run, labels: &Labels) {
             offline |= case.key.scenario == Scenario::Offline;
             let mut row = vec![escape(&labels.label(case))];
             row.extend(columns.iter().map(|column| match column.cell(case) {
-                SummaryCell::Value { value, .. } => value,
+                // Its unit is the metric plugin's.
+                SummaryCell::Value { value, .. } => escape(&value),
                 SummaryCell::Gap(_) => "gap".to_owned(),
                 SummaryCell::Nothing => "—".to_owned(),
             }));
