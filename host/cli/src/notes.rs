@@ -191,7 +191,7 @@ fn both_ends(text: &str, width: usize, indent: &str, most: usize) -> Fitted {
 }
 
 /// Cuts a text to a width, and keeps its end, which has the cause.
-fn in_the_middle(text: &str, width: usize) -> String {
+pub(crate) fn in_the_middle(text: &str, width: usize) -> String {
     let count = text.chars().count();
     // Less than that does not explain anything.
     const LEAST: usize = 30;

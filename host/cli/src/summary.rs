@@ -40,6 +40,8 @@ const LEAST_NOTES: usize = 10;
 /// Pieces of advice that are shown, and lines of each.
 const ADVICE: usize = 6;
 const ADVICE_LINES: usize = 2;
+/// Characters of a case's name where it has a part of a line.
+const BRIEF_NAME: usize = 48;
 /// Last lines of a failed case's standard error.
 const LAST_WORDS: usize = 5;
 
@@ -403,10 +405,14 @@ impl Summary {
         let mut notes: Vec<_> = reasons
             .into_iter()
             .map(|(word, text, names, said)| {
-                let brief = units::count(names.len() as u64, "case", "cases");
-                let room = width.saturating_sub(word.text().len() + 2 + brief.len() + 2);
+                let cases = units::count(names.len() as u64, "case", "cases");
+                let room = width.saturating_sub(word.text().len() + 2 + cases.len() + 2);
                 let (all, is_cut) = notes::names(&names, room);
-                let head = if names.len() == 1 { all } else { format!("{brief}: {all}") };
+                // A failed case has no row, so its name stands nowhere else.
+                let (brief, head) = match &names[..] {
+                    [one] => (notes::in_the_middle(one, BRIEF_NAME), all),
+                    _ => (cases.clone(), format!("{cases}: {all}")),
+                };
                 let stands_for_others = is_cut;
                 Note { word, head, brief, text, said, stands_for_others }
             })
