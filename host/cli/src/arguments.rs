@@ -516,8 +516,9 @@ file) are marked below the line.
 A series needs 12 values. A change is a step between levels of at least 3 runs each; one or two slow
 runs are none. It is found if at most 1 in 200 permutations of the values around it separate them as
 much; p is that part, and not below 0.0001. A slow drift is found by the test of Mann and Kendall.
-Of series in which nothing changed, about 1 in 100 show a change. Sizes have 95 % intervals. Runs
-that failed, or whose result is invalid, are crosses.";
+Of series in which nothing changed, about 1 in 100 show a change if runs are independent, and more if
+a run resembles the one before. Sizes have 95 % intervals. Runs that failed, or whose result is
+invalid, are crosses.";
 
 /// Commands on plugins.
 #[derive(Debug, Subcommand)]

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 mod planted;
 use planted::{NEAR, NOISES, Noise, Planted, Score, normal, plant, planted};
 
-/// The planted series. The constants of the method were set on series of other seeds.
-const SEED: u64 = 15;
+/// The planted series. The constants of the method were set on series of the seeds 1, 7 and 15.
+const SEED: u64 = 101;
 const COUNT: usize = 200;
 
 /// Series without a change, of each kind.

@@ -569,7 +569,7 @@ mod tests {
 
     #[test]
     fn a_line_shows_the_step_and_the_run_without_a_value() {
-        let mut values: Vec<Option<f64>> = vec![Some(1e6), Some(1.01e6)].repeat(6);
+        let mut values: Vec<Option<f64>> = [Some(1e6), Some(1.01e6)].repeat(6);
         values.extend([Some(1.2e6), Some(1.21e6)].repeat(6));
         values[3] = None;
         let series = series(&values);
