@@ -143,7 +143,8 @@ impl Model {
         let found = host_files::read(path, self.file.len() as u64);
         let weights = path.with_file_name(self.weights_name());
         let weights = weights.metadata().map(|weights| weights.len());
-        found.is_ok_and(|found| found == self.file) && weights.is_ok_and(|size| size == self.weights)
+        found.is_ok_and(|found| found == self.file)
+            && weights.is_ok_and(|size| size == self.weights)
     }
 
     /// Writes both files to a folder.

@@ -105,7 +105,9 @@ impl Failure {
         let mut failure = Self { exit: Exit::Manifest, reports: reports.collect() };
         if let Some(more @ 1..) = errors.errors.len().checked_sub(MOST_SHOWN) {
             let errors = if more == 1 { "error" } else { "errors" };
-            failure.reports.extend(Self::new(Exit::Manifest, format!("and {more} more {errors}")).reports);
+            failure
+                .reports
+                .extend(Self::new(Exit::Manifest, format!("and {more} more {errors}")).reports);
         }
         failure
     }

@@ -9,7 +9,7 @@ const AROUND: usize = 2;
 /// Lines of the error that are kept.
 const MOST_LINES: usize = 20;
 /// Bytes that are kept of a line.
-const WIDTH: usize = 300;
+const WIDTH: usize = 200;
 /// Bytes that are kept of a long line before the error.
 const BEFORE: usize = 60;
 /// Mark of a cut.
@@ -49,7 +49,8 @@ impl SourceExcerpt {
                 excerpt.text.push_str(CUT);
             }
             let place = |offset: usize, text: &str| {
-                text.len() + offset.saturating_sub(at).clamp(window.start, window.end) - window.start
+                text.len() + offset.saturating_sub(at).clamp(window.start, window.end)
+                    - window.start
             };
             if is_first {
                 excerpt.line = index;
@@ -155,7 +156,10 @@ mod tests {
         let at = text.find('!').expect("it is there");
         let (kept, marked, line, column) = excerpt(&text, at..at + 1);
         assert_eq!((&*marked, line), ("!", 1));
-        assert!(kept.len() < 400 && kept.starts_with("…xx") && kept.ends_with("[…\nlast\n"), "{kept}");
+        assert!(
+            kept.len() < 400 && kept.starts_with("…xx") && kept.ends_with("[…\nlast\n"),
+            "{kept}"
+        );
         assert_eq!(column, at + 1);
         // The whole of a line is marked as far as it is shown.
         let (_, marked, ..) = excerpt(&text, 0..text.len());

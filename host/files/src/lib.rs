@@ -67,11 +67,7 @@ pub fn read_to_string(path: &Path, most: u64) -> io::Result<String> {
 /// # Errors
 ///
 /// If the line has more than `most` bytes, which are not read to its end.
-pub fn read_line(
-    reader: &mut impl BufRead,
-    buffer: &mut Vec<u8>,
-    most: u64,
-) -> io::Result<usize> {
+pub fn read_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>, most: u64) -> io::Result<usize> {
     buffer.clear();
     let read = reader.take(most + 1).read_until(b'\n', buffer)?;
     if read as u64 > most {
@@ -157,7 +153,10 @@ mod tests {
         fs::write(&path, "text").expect("a file");
         assert_eq!(read_to_string(&path, 4).expect("a text"), "text");
         assert_eq!(text(read(&path, 3)), "it is longer than 3 bytes");
-        assert_eq!(open(&folder.path().join("none")).expect_err("none").kind(), ErrorKind::NotFound);
+        assert_eq!(
+            open(&folder.path().join("none")).expect_err("none").kind(),
+            ErrorKind::NotFound
+        );
         fs::write(&path, b"\xff").expect("a file");
         assert!(is_unsuitable(&read_to_string(&path, 4).expect_err("not UTF-8")));
     }

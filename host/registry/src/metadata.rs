@@ -78,11 +78,12 @@ impl Metadata {
     /// If it cannot be read, is not TOML, has a key that is unknown, missing or of the wrong type,
     /// or an invalid value; with the file and the line.
     pub fn read(file: &Path) -> Result<Self, MetadataError> {
-        let text = host_files::read_to_string(file, LARGEST_TEXT).map_err(|error| MetadataError {
-            file: file.to_owned(),
-            line: None,
-            message: format!("cannot be read: {error}"),
-        })?;
+        let text =
+            host_files::read_to_string(file, LARGEST_TEXT).map_err(|error| MetadataError {
+                file: file.to_owned(),
+                line: None,
+                message: format!("cannot be read: {error}"),
+            })?;
         Self::parse(&text, file)
     }
 

@@ -183,7 +183,9 @@ impl Installed {
     pub(crate) fn verify_what_changed(&self, folder: &Path) -> Result<Vec<Flaw>, RuntimeError> {
         let stamps = self.stamps(folder);
         let file = folder.join(VERIFIED);
-        let known = host_files::read(&file, LARGEST_RECORD).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let known = host_files::read(&file, LARGEST_RECORD)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok());
         if stamps.is_some() && stamps == known {
             return foreign(folder, &self.files);
         }

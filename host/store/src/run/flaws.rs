@@ -251,7 +251,8 @@ fn loss(file: CaseFile, path: &Path, recorded: Option<Files>) -> Option<Loss> {
         None => None,
     };
     let refused = |error: &std::io::Error| Some(Loss::Refused { detail: error.to_string() });
-    let opened = host_files::open(path).and_then(|file| file.metadata().map(|about| (file, about.len())));
+    let opened =
+        host_files::open(path).and_then(|file| file.metadata().map(|about| (file, about.len())));
     let (opened, found) = match opened {
         Ok(opened) => opened,
         Err(error) if error.kind() == ErrorKind::NotFound => return Some(Loss::Missing),

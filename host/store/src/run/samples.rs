@@ -396,12 +396,14 @@ impl SampleReader {
         let all = file.metadata().row_groups().iter().map(RowGroupMetaData::num_rows);
         let all = u64::try_from(all.fold(0, i64::saturating_add)).unwrap_or(u64::MAX);
         if all > MOST_ROWS_ANYWAY.max(bytes.saturating_mul(MOST_ROWS_A_BYTE)) {
-            let detail = format!("it claims {all} queries in {bytes} bytes, which no measurement has");
+            let detail =
+                format!("it claims {all} queries in {bytes} bytes, which no measurement has");
             return Err(damaged(detail));
         }
         for group in file.metadata().row_groups() {
             if let Some((column, value)) = beyond_limits(group) {
-                let detail = format!("column `{column}` has the value {value}, which is impossible");
+                let detail =
+                    format!("column `{column}` has the value {value}, which is impossible");
                 return Err(damaged(detail));
             }
         }
@@ -558,12 +560,19 @@ mod tests {
         let phase = vec![SamplePhase::Measured.name(); rows];
         let phase: DictionaryArray<Int8Type> = phase.into_iter().collect();
         let equal = |value| Arc::new(UInt64Array::from_value(value, rows)) as ArrayRef;
-        let columns =
-            vec![Arc::new(phase) as ArrayRef, equal(1), equal(latency), equal(1), equal(1), equal(0)];
+        let columns = vec![
+            Arc::new(phase) as ArrayRef,
+            equal(1),
+            equal(latency),
+            equal(1),
+            equal(1),
+            equal(0),
+        ];
         let batch = RecordBatch::try_new(schema(false), columns).expect("rows");
         let properties = properties().build();
         let file = File::create(&path).expect("a file");
-        let mut writer = ArrowWriter::try_new(file, schema(false), Some(properties)).expect("a writer");
+        let mut writer =
+            ArrowWriter::try_new(file, schema(false), Some(properties)).expect("a writer");
         writer.write(&batch).and_then(|()| writer.close()).expect("a file");
         SampleReader::open(&path).map(|reader| reader.expect("the file is there"))
     }
