@@ -9,7 +9,7 @@ const AROUND: usize = 2;
 /// Lines of the error that are kept.
 const MOST_LINES: usize = 20;
 /// Bytes that are kept of a line.
-const WIDTH: usize = 300;
+const WIDTH: usize = 200;
 /// Bytes that are kept of a long line before the error.
 const BEFORE: usize = 60;
 /// Mark of a cut.

@@ -193,16 +193,17 @@ impl Quick {
 /// Returns a file's absolute path. A word that does not look like a path may be a mistyped architecture.
 pub(crate) fn file(word: &Path, error: &ArchitectureError) -> Result<Source> {
     let path = std::path::absolute(word).map_err(|error| Error::io("find", word, error))?;
-    let found = match path.metadata() {
-        Ok(found) => found,
+    match host_files::check(&path) {
+        Ok(()) => {}
+        // It is there, but not a regular file.
+        Err(error) if host_files::is_unsuitable(&error) => {
+            return Err(Error::io("read", word, error));
+        }
         Err(_) if word.extension().is_none() && word.components().count() == 1 => {
             let word = word.display().to_string();
             return Err(Error::NoModel { word, hint: error.hint() });
         }
         Err(error) => return Err(Error::io("read", word, error)),
-    };
-    if !found.is_file() {
-        return Err(Error::io("read", word, std::io::Error::other("it is not a file")));
     }
     let path = path.into_os_string().into_string();
     path.map(Source::Path).map_err(|_| Error::FolderName { path: word.to_owned() })

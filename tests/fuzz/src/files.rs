@@ -30,8 +30,12 @@ fn file(folder: &TempDir, name: &str, data: &[u8]) -> PathBuf {
 /// Unpacks a run folder, packed by [`crate::pack`], and reads its journal and the columns of its cases.
 fn journal(data: &[u8]) -> Option<(TempDir, RunFolder)> {
     let folder = folder();
-    unpack(data, folder.path()).expect("temporary files");
-    let run = RunFolder::open(folder.path()).ok()?;
+    let path = folder.path().join("run");
+    fs::create_dir(&path).expect("a temporary folder");
+    unpack(data, &path).expect("temporary files");
+    let named = folder.path().join(run_id(&path).unwrap_or_else(|| "run".into()));
+    fs::rename(&path, &named).expect("renaming it");
+    let run = RunFolder::open(&named).ok()?;
     let _ = run.finished();
     if let Ok(plan) = run.plan() {
         plan.take_while(Result::is_ok).for_each(drop);
@@ -42,6 +46,17 @@ fn journal(data: &[u8]) -> Option<(TempDir, RunFolder)> {
         let _ = run.columns(&record, host_record::column::ALL);
     }
     Some((folder, run))
+}
+
+/// Returns the id in a header, which the folder's name must be, if a folder can have that name.
+fn run_id(folder: &Path) -> Option<String> {
+    let header = fs::read(folder.join("run.json")).ok()?;
+    let header = String::from_utf8_lossy(&header);
+    let (_, rest) = header.split_once("\"run-id\"")?;
+    let id = rest.split('"').nth(1)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    let is_name = id.len() <= 200 && id.bytes().any(|byte| byte.is_ascii_alphanumeric());
+    (is_name && id.bytes().all(is_plain)).then(|| id.to_owned())
 }
 
 /// Reads everything that `host results show` and reports read from a run folder.
@@ -130,5 +145,15 @@ pub(crate) fn onnx(data: &[u8]) {
             Some((input.name.clone(), input.axes.as_ref()?.iter().map(size).collect()))
         });
         let _ = model.cost(&shapes.collect());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_run_is_read() {
+        assert!(journal(include_bytes!("../corpus/run-folder/whole")).is_some());
     }
 }
