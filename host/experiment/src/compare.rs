@@ -36,7 +36,7 @@ use host_statistics::{
 use host_store::RunFolder;
 
 use crate::error::Result;
-use crate::verdict::verdict;
+use crate::verdict::{RATE, verdict};
 
 /// Confidence of the intervals.
 pub const CONFIDENCE: f64 = 0.95;
@@ -49,9 +49,6 @@ pub const POWER: f64 = 0.8;
 
 /// The main figure of a case: the median latency.
 pub const LATENCY: &str = "latency.p50";
-
-/// The main figure of a case whose rate was searched: the rate that was found.
-pub const RATE: &str = "rate";
 
 /// Two runs, compared.
 #[derive(Debug)]

@@ -61,7 +61,7 @@ mod verdict;
 
 pub use compare::{
     CONFIDENCE, Change, Compared, Comparison, Doubt, FALSE_DISCOVERIES, Figure, LATENCY,
-    MetricChange, POWER, RATE, Spread, Superiority, Unit, compare,
+    MetricChange, POWER, Spread, Superiority, Unit, compare,
 };
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};
@@ -93,3 +93,4 @@ pub use runtime_list::{
 pub use runtimes::{install, install_command};
 pub use settings::Settings;
 pub use shadow::Shadow;
+pub use verdict::RATE;

@@ -2,7 +2,8 @@
 
 use host_record::Direction;
 
-use crate::compare::RATE;
+/// Metric of a case whose rate was searched: the rate that was found.
+pub const RATE: &str = "rate";
 
 /// Returns the word for a change of a metric.
 pub(crate) fn verdict(metric: &str, direction: Direction, is_larger: bool) -> &'static str {
