@@ -465,14 +465,14 @@ impl Bins {
     /// Returns the bins before which a new level begins, if each change point costs `penalty`.
     fn change_points(&self, penalty: f64) -> Vec<usize> {
         // Where the last segment of the best division of the first bins begins.
-        let mut from = vec![0; self.count() + 1];
+        let mut from = vec![0];
         // Where that segment may begin, with all that its value takes: in columns, for the processor's vectors.
         let mut candidates = Candidates::default();
         candidates.push(0, penalty, self.sums[0], self.starts[0] as f64);
-        for end in 1..=self.count() {
-            let (sum, place) = (self.sums[end], self.starts[end] as f64);
+        for (end, (sum, place)) in self.sums.iter().zip(&self.starts).enumerate().skip(1) {
+            let (sum, place) = (*sum, *place as f64);
             let (best, start) = candidates.best(sum, place);
-            from[end] = start;
+            from.push(start);
             // A candidate that is worse even without its penalty never catches up.
             candidates.keep_from(best - penalty);
             candidates.push(end, best - penalty, sum, place);
