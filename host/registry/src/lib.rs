@@ -36,6 +36,7 @@ it.
 */
 
 mod error;
+mod limits;
 mod lock;
 mod metadata;
 mod origin;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use semver::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::strict::LARGEST_TEXT;
+use crate::limits::LARGEST_TEXT;
 
 const SCHEMA: u32 = 1;
 const HEADER: &str = "\

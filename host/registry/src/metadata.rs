@@ -7,8 +7,9 @@ use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
 
 use crate::error::MetadataError;
+use crate::limits::LARGEST_TEXT;
 use crate::runtime::RuntimeNeed;
-use crate::strict::{LARGEST_TEXT, Text, is_line};
+use crate::strict::{Text, is_line};
 
 /// The newest `schema` of `plugin.toml` that this host reads.
 const SCHEMA: u32 = 1;

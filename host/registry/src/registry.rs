@@ -11,12 +11,12 @@ use semver::VersionReq;
 use serde::Serialize;
 
 use crate::error::{Problem, RegistryError, nearest};
+use crate::limits::{LARGEST_LIBRARY, LARGEST_TEXT};
 use crate::lock::{LockError, LockFile, Locked};
 use crate::metadata::{Metadata, is_id};
 use crate::origin::Origin;
 use crate::platform;
 use crate::search::{Folder, Search};
-use crate::strict::LARGEST_TEXT;
 
 /// A native plugin as its folder describes it. Nothing has been loaded or hashed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -465,8 +465,6 @@ fn entry(plugin: &NativePlugin, seal: &Seal) -> Locked {
 
 const DESCRIPTION: &str = "plugin.toml";
 const RUNTIME_LOCK: &str = "runtime.lock";
-/// Greatest length of a plugin's library, which is hashed at each use.
-const LARGEST_LIBRARY: u64 = 4 << 30;
 
 /// Hashes the files that determine a plugin's code.
 fn seal(plugin: &NativePlugin) -> Result<Seal, RegistryError> {

@@ -14,7 +14,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::MetadataError;
-use crate::strict::{LARGEST_TEXT, Text, is_line};
+use crate::limits::LARGEST_TEXT;
+use crate::strict::{Text, is_line};
 
 /// The newest `schema` of `runtime.lock` that this host reads.
 const SCHEMA: u32 = 1;

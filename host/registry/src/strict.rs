@@ -7,9 +7,6 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{MetadataError, nearest};
 
-/// Greatest length of a text file of a plugin, and of the lock file.
-pub(crate) const LARGEST_TEXT: u64 = 4 << 20;
-
 /// The text of a file.
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'text> {
