@@ -139,6 +139,12 @@ macro_rules! typed_column {
 }
 
 impl Columns {
+    /// Returns the host's reason for a column that the case lacks, if it has one.
+    #[must_use]
+    pub fn missing(&self, name: &str) -> Option<&str> {
+        self.missing.get(name).map(String::as_str)
+    }
+
     /// Returns these columns with the host's reasons for those that the case lacks.
     #[must_use]
     pub fn of(case: &Case, columns: Vec<Column>) -> Self {

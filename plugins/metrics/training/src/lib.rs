@@ -116,7 +116,7 @@ impl Metric for Training {
             let gap =
                 Gap::unsupported(format!("a query of the mode `{mode}` is not a training step"));
             let mut all = of_steps(case, &Columns::default(), &options.phases);
-            all.extend(of_epochs(case, &Columns::default(), options.accuracy));
+            all.extend(of_epochs(&Columns::default(), options.accuracy));
             all.iter_mut().for_each(|one| one.value = Err(gap.clone()));
             return Ok(all);
         }
@@ -128,7 +128,7 @@ impl Metric for Training {
             }
             None => of_steps(case, columns, &options.phases),
         };
-        all.extend(of_epochs(case, columns, options.accuracy));
+        all.extend(of_epochs(columns, options.accuracy));
         Ok(all)
     }
 }
@@ -157,8 +157,8 @@ fn whole(columns: &Columns, name: &str) -> Result<f64, Gap> {
 }
 
 /// Returns the only row of a column of real numbers, with the host's reason if there is none.
-fn real(case: &Case, columns: &Columns, name: &str) -> Result<f64, Gap> {
-    let values = columns.double(name).map_err(|gap| case.explain(name, gap))?;
+fn real(columns: &Columns, name: &str) -> Result<f64, Gap> {
+    let values = columns.double(name)?;
     values.first().copied().ok_or_else(|| Gap::not_measured("no value"))
 }
 
@@ -269,8 +269,8 @@ fn of_steps(case: &Case, columns: &Columns, phases: &[String]) -> Vec<Measuremen
             "time of the phase / time of the measured steps",
         ));
     }
-    let unmarked = unmarked(case, columns, &steps);
-    let samples = columns.unsigned(ITEMS).map_err(|gap| case.explain(ITEMS, gap));
+    let unmarked = unmarked(columns, &steps);
+    let samples = columns.unsigned(ITEMS);
     let samples = samples.and_then(|items| match items.len() {
         0 => Err(Gap::not_measured("no step was measured")),
         count => Ok(sum(items) / count as f64),
@@ -291,8 +291,8 @@ fn of_steps(case: &Case, columns: &Columns, phases: &[String]) -> Vec<Measuremen
 }
 
 /// Returns the mean time of a step without marks.
-fn unmarked(case: &Case, columns: &Columns, steps: &Steps<'_>) -> Result<f64, Gap> {
-    match real(case, columns, UNMARKED) {
+fn unmarked(columns: &Columns, steps: &Steps<'_>) -> Result<f64, Gap> {
+    match real(columns, UNMARKED) {
         Err(gap) => match &steps.latencies {
             // The measured steps are such.
             Ok(latencies) if steps.phases.is_empty() => Ok(sum(latencies) / latencies.len() as f64),
@@ -307,8 +307,8 @@ fn cost(case: &Case, columns: &Columns, steps: &Steps<'_>) -> Measurement {
     const METHOD: &str = "Student's t over turns of a step with marks and one without";
     let value = match (&steps.latencies, steps.phases.is_empty()) {
         (Ok(_), true) => Err(Gap::not_measured("the backend marked no phases")),
-        _ => real(case, columns, MARKED).and_then(|marked| {
-            let unmarked = real(case, columns, UNMARKED)?;
+        _ => real(columns, MARKED).and_then(|marked| {
+            let unmarked = real(columns, UNMARKED)?;
             Ok(percent(marked, unmarked)? - 100.0)
         }),
     };
@@ -322,7 +322,7 @@ fn cost(case: &Case, columns: &Columns, steps: &Steps<'_>) -> Measurement {
     .with_attribute("difference", "steps with marks minus steps without");
     let Ok(value) = value else { return found };
     let (Ok(error), Ok(unmarked), Ok(turns)) =
-        (real(case, columns, ERROR), real(case, columns, UNMARKED), whole(columns, TURNS))
+        (real(columns, ERROR), real(columns, UNMARKED), whole(columns, TURNS))
     else {
         return found.without_interval("a single turn");
     };
@@ -340,13 +340,13 @@ fn cost(case: &Case, columns: &Columns, steps: &Steps<'_>) -> Measurement {
 }
 
 /// Returns the values about training epoch by epoch.
-fn of_epochs(case: &Case, columns: &Columns, accuracy: Option<f64>) -> Vec<Measurement> {
+fn of_epochs(columns: &Columns, accuracy: Option<f64>) -> Vec<Measurement> {
     use Direction::{Higher, Lower};
     let none =
         || Gap::not_measured("the manifest asks for no epochs; set `epochs` under `[measure]`");
     let absent = |name: &str, gap: Gap| match columns.column(EPOCH_TIME) {
         Ok(_) => gap,
-        Err(_) => case.explain(name, none()),
+        Err(_) => columns.missing(name).map_or_else(none, Gap::not_measured),
     };
     let times = columns.unsigned(EPOCH_TIME).map_err(|gap| absent(EPOCH_TIME, gap));
     let losses = columns.double(EPOCH_LOSS).map_err(|gap| absent(EPOCH_LOSS, gap));
