@@ -5,7 +5,7 @@
 
 pub use prost::bytes::Bytes;
 
-pub use crate::tensor::{Lengths, Tensor};
+pub use crate::tensor::{Entry, Lengths, Tensor};
 
 /// `ModelProto`
 #[derive(Clone, PartialEq, prost::Message)]
@@ -178,25 +178,6 @@ pub struct SparseTensor {
     /// Sizes of the axes.
     #[prost(int64, repeated, packed = "false", tag = "3")]
     pub sizes: Vec<i64>,
-}
-
-/// `StringStringEntryProto`
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Entry {
-    /// The key.
-    #[prost(string, tag = "1")]
-    pub key: String,
-    /// The value.
-    #[prost(string, tag = "2")]
-    pub value: String,
-}
-
-impl Entry {
-    /// Returns an entry.
-    #[must_use]
-    pub fn new(key: &str, value: impl ToString) -> Self {
-        Self { key: key.to_owned(), value: value.to_string() }
-    }
 }
 
 /// `ValueInfoProto`

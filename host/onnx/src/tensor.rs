@@ -8,8 +8,26 @@ use prost::encoding::{
 use prost::{DecodeError, Message};
 
 use crate::element::element;
-use crate::messages::Entry;
 use crate::skipping::LONGEST;
+
+/// `StringStringEntryProto`
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Entry {
+    /// The key.
+    #[prost(string, tag = "1")]
+    pub key: String,
+    /// The value.
+    #[prost(string, tag = "2")]
+    pub value: String,
+}
+
+impl Entry {
+    /// Returns an entry.
+    #[must_use]
+    pub fn new(key: &str, value: impl ToString) -> Self {
+        Self { key: key.to_owned(), value: value.to_string() }
+    }
+}
 
 /// `TensorProto`
 #[derive(Debug, Clone, Default, PartialEq)]
