@@ -303,7 +303,7 @@ fn a_named_path_that_is_not_there_is_named_wherever_the_runtime_is_missing() {
         assert!(!shown.contains("host runtimes install demo"), "{arguments:?}: {shown}");
     }
     let shown = output_text(with(&["runtimes", "list"]));
-    assert!(shown.contains("named path does not exist"), "{shown}");
+    assert!(shown.contains("no such path"), "{shown}");
     let output = with(&["runtimes", "list", "--format", "json"]).output().expect("starting host");
     let listed: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let listed = listed.as_array().expect("a list").iter().find(|it| it["plugin"] == "demo");

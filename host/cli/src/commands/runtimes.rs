@@ -61,8 +61,8 @@ fn list(runtimes: &Runtimes, registry: &Registry, printer: &Printer) -> Result<E
 fn status(status: &str) -> String {
     match status {
         UNAVAILABLE => format!("not for {}", platform_name()),
-        NAMED_MISSING => "named path does not exist".into(),
-        NAMED_OTHER => "named path is no runtime".into(),
+        NAMED_MISSING => "no such path".into(),
+        NAMED_OTHER => "not a runtime".into(),
         other => other.into(),
     }
 }

@@ -180,12 +180,12 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     made-up · digits · cpu · cpu:0 · fp32
 
     batch  scenario        p50   p99  throughput  !
-        1  single-stream  1 ms  2 ms      1234/s  invalid 33
-        1  offline        2 ms  2 ms      1234/s  invalid 33
-        2  single-stream  3 ms  2 ms      1234/s  invalid 33
-        2  offline        4 ms  2 ms      1234/s  invalid 33
-        4  single-stream  5 ms   gap      1234/s  invalid 33
-        4  offline        6 ms   gap      1234/s  invalid 33
+        1  single-stream  1 ms  2 ms      1234/s  invalid 34
+        1  offline        2 ms  2 ms      1234/s  invalid 34
+        2  single-stream  3 ms  2 ms      1234/s  invalid 34
+        2  offline        4 ms  2 ms      1234/s  invalid 34
+        4  single-stream  5 ms   gap      1234/s  invalid 34
+        4  offline        6 ms   gap      1234/s  invalid 34
 
     gap  p99 (2 cases): 80 queries, and p99 needs 368
     invalid  6 cases: 9 of 100 queries exceeded the latency limit; at most 1 may
@@ -196,14 +196,13 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     warning  overhead-visible (6 cases): the measuring loop adds 33 ns to a query of 150 ns (22 %)
     warning  clock-too-coarse (6 cases): a query takes 150 ns, but the clock's resolution is only 20 ns
     warning  no-steady-state (6 cases): no steady state after a warm-up of 500 queries in 3 s (too few …
-    warning  drift (6 cases): p50 rose 7.5 % (1.20 → 1.29 ms) from the first to the last third of the …
-    and warming-up (6 cases), slowed-down (6 cases), bimodal (6 cases), stalls (6 cases), returned-early
-    (6 cases), passes-disagree (6 cases), above-peak (6 cases), impossible (6 cases), fell-back (6
-    cases), not-a-number (6 cases), trivial-output (6 cases), output-written (6 cases), processes-left
-    (6 cases), machine-busy (6 cases), oversubscribed (6 cases), preempted (6 cases), clock-slow (6
-    cases), throttled (6 cases), frequency-changed (6 cases), page-faults (6 cases), not-as-asked (6
-    cases), device-not-sampled (6 cases), outputs-not-collected (6 cases), end-failed (6 cases),
-    file-lost (6 cases)
+    and drift (6 cases), warming-up (6 cases), slowed-down (6 cases), bimodal (6 cases), stalls (6
+    cases), returned-early (6 cases), passes-disagree (6 cases), above-peak (6 cases), impossible (6
+    cases), fell-back (6 cases), not-a-number (6 cases), trivial-output (6 cases), output-written (6
+    cases), processes-left (6 cases), machine-busy (6 cases), oversubscribed (6 cases), preempted (6
+    cases), clock-slow (6 cases), throttled (6 cases), frequency-changed (6 cases), page-faults (6
+    cases), not-as-asked (6 cases), device-not-sampled (6 cases), outputs-not-collected (6 cases),
+    end-failed (6 cases), file-lost (6 cases)
 
     hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
     configurations could be compared, both disturbed)
@@ -282,17 +281,17 @@ fn a_run_where_everything_fails_is_seen_on_one_screen() {
       long reason a long reason a long reason a long reason a long reason a long reason
     failed  12 cases: batch 2 · single-stream; batch 4 · offline; batch 16 · single-stream; and 9 more
       input: the file is empty
-    failed  1 case: input: 4: a long reason a lo … long reason a long reason a long reason a long reason
-    failed  1 case: input: 7: a long reason a lo … long reason a long reason a long reason a long reason
-    failed  1 case: input: 10: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 13: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 16: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 19: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 22: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 25: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 28: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 31: a long reason a l … long reason a long reason a long reason a long reason
-    failed  1 case: input: 34: a long reason a l … long reason a long reason a long reason a long reason
+    failed  batch 4 · single-stream: input: 4: a long reaso … a long reason a long reason a long reason
+    failed  batch 8 · offline: input: 7: a long reason … ason a long reason a long reason a long reason
+    failed  batch 32 · single-stream: input: 10: a long reas … a long reason a long reason a long reason
+    failed  batch 64 · offline: input: 13: a long reason … son a long reason a long reason a long reason
+    failed  batch 256 · single-stream: input: 16: a long rea … a long reason a long reason a long reason
+    failed  batch 512 · offline: input: 19: a long reaso … son a long reason a long reason a long reason
+    failed  batch 2048 · single-stream: input: 22: a long rea … long reason a long reason a long reason
+    failed  batch 4096 · offline: input: 25: a long reaso … on a long reason a long reason a long reason
+    failed  batch 16384 · single-stream: input: 28: a long rea … long reason a long reason a long reason
+    failed  batch 32768 · offline: input: 31: a long reaso … n a long reason a long reason a long reason
+    failed  batch 131072 · single-stream: input: 34: a long re … long reason a long reason a long reason
 
     hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
     configurations could be compared, both disturbed)
