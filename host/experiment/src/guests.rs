@@ -248,6 +248,9 @@ struct Found {
     broken: Vec<PassedOver>,
 }
 
+/// Files that cannot be used, with the reasons.
+type BrokenFiles = Vec<(PathBuf, GuestError)>;
+
 /// A wish of a kind, and the guest for it.
 type FoundFor<'wish> = (Kind, &'wish GuestWish, Result<Found, Box<GuestProblem>>);
 
@@ -491,7 +494,7 @@ fn find<'a>(
     kind: Kind,
     wish: &GuestWish,
     tell: &mut dyn FnMut(Compiling),
-) -> Result<(&'a GuestFile, Plugin, Vec<(PathBuf, GuestError)>), Box<GuestProblem>> {
+) -> Result<(&'a GuestFile, Plugin, BrokenFiles), Box<GuestProblem>> {
     let GuestWish { id, version: requirement, spans, .. } = wish;
     let (called, others): (Vec<&GuestFile>, Vec<_>) =
         registry.guests().iter().partition(|guest| is_called(&guest.name, id));
