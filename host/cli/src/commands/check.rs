@@ -14,6 +14,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::{Value, json};
 
 use crate::arguments::{CheckArguments, Format};
+use crate::axes::Common;
 use crate::changes::{
     change_shown, conditions_document, conditions_table, document_of_change, figure_shown, most,
     percent, remedy, show_conditions, unknown_shown, value_shown,
@@ -262,8 +263,10 @@ impl Shown<'_> {
         let written = |write: &dyn Fn(&Line) -> &str| -> Vec<String> {
             lines.iter().map(|line| visible::line(write(line)).into_owned()).collect()
         };
+        let common = Common::of(self.gate.judged.iter().map(|judged| &judged.key));
+        let cases = self.gate.judged.iter().map(|judged| common.rest(&judged.key));
         let columns = vec![
-            Column::new("case", written(&|line| &line.case)),
+            Column::new("case", cases.map(|case| visible::line(&case).into_owned()).collect()),
             Column::new("metric", written(&|line| &line.metric)),
             Column {
                 right: true,
@@ -274,8 +277,13 @@ impl Shown<'_> {
             Column::new("verdict", written(&|line| &line.verdict)),
         ];
         let gap = if self.gate.conditions.is_empty() { "" } else { "\n" };
+        let heading = common.heading().join(" · ");
+        let heading = match heading.is_empty() {
+            true => String::new(),
+            false => format!("{}\n\n", printer.palette().heading(visible::line(&heading))),
+        };
         let (drawn, note) = table::fit(columns, printer.table_width());
-        printer.show(format_args!("{gap}{}", printer.headed(&drawn)));
+        printer.show(format_args!("{gap}{heading}{}", printer.headed(&drawn)));
         if let Some(note) = note {
             printer.status("Left out", note);
         }
