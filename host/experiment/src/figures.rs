@@ -11,7 +11,7 @@ results folder. The database has no part in this: it is an index that can be reb
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{ErrorKind, Read as _};
+use std::io::ErrorKind;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -593,17 +593,13 @@ fn of_commit(name: &str, results: &ResultsFolder) -> Result<Option<PathBuf>> {
 /// Reads a baseline from a file, which others may have written or damaged.
 fn read_baseline(path: &Path) -> Result<RunFigures> {
     let wrong = |detail: String| Error::Baseline { path: path.to_owned(), detail };
-    let mut bytes = Vec::new();
-    let file = match fs::File::open(path) {
+    let bytes = match host_files::read(path, MOST_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return Err(Error::NoBaseline { path: path.to_owned() });
         }
-        file => file.map_err(|error| Error::io("read", path, error))?,
+        Err(error) if host_files::is_unsuitable(&error) => return Err(wrong(error.to_string())),
+        bytes => bytes.map_err(|error| Error::io("read", path, error))?,
     };
-    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-    if read.map_err(|error| Error::io("read", path, error))? as u64 > MOST_BYTES {
-        return Err(wrong(format!("it has more than {} MiB", MOST_BYTES >> 20)));
-    }
     /// The part that tells whether the rest can be read.
     #[derive(Deserialize)]
     #[serde(rename_all = "kebab-case")]

@@ -177,6 +177,9 @@ fn bad_input_has_one_clear_answer_each() {
         }
     };
     let baseline = |name: &str, code, says: &[&str]| answer(&["--baseline", name], code, says);
+    let pipe = std::process::Command::new("mkfifo").arg(place.path().join("pipe.json")).status();
+    assert!(pipe.expect("mkfifo").success());
+    baseline("pipe.json", 7, &["it is a pipe, not a regular file"]);
     baseline("absent.json", 7, &["there is no baseline absent.json", "--save-baseline FILE"]);
     baseline("absent", 7, &["there is no run `absent`", "baselines: main"]);
     baseline("0123456789", 7, &["there is no run `0123456789`"]);
