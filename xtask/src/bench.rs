@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::layout::{self, Profile};
 use crate::setup;
-use crate::shell::{At, Failed, cargo, command, print, relative, root, say};
+use crate::shell::{At, Failed, command, print, relative, root, say};
 
 /// A measured figure beside its target.
 struct Row {
@@ -111,9 +111,7 @@ fn keep(name: &str, page: &str) -> Result<PathBuf, Failed> {
 
 /// Runs an example of a package, built for release, and reads the line of JSON that it prints.
 fn example(package: &str, name: &str, arguments: &[impl AsRef<OsStr>]) -> Result<Value, Failed> {
-    let line =
-        cargo().args(["run", "--quiet", "--release", "--package", package, "--example", name]);
-    let text = line.arg("--").args(arguments).read()?;
+    let text = command(layout::build_example(package, name)?).args(arguments).read()?;
     serde_json::from_str(&text).map_err(|error| Failed::new(format!("{package} {name}: {error}")))
 }
 

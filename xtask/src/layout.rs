@@ -53,6 +53,9 @@ impl Profile {
 
 /// Returns the folder into which cargo builds.
 pub(crate) fn target_folder() -> Result<PathBuf, Failed> {
+    if let Some(folder) = prebuilt() {
+        return Ok(folder);
+    }
     let answer = cargo().args(["metadata", "--format-version", "1", "--no-deps"]).read()?;
     let answer: serde_json::Value = serde_json::from_str(&answer)
         .map_err(|error| Failed::new(format!("the answer of `cargo metadata`: {error}")))?;
@@ -60,10 +63,28 @@ pub(crate) fn target_folder() -> Result<PathBuf, Failed> {
     Ok(PathBuf::from(folder.ok_or_else(|| Failed::new("cargo names no target folder"))?))
 }
 
+/// Returns the target folder that was built elsewhere and brought to this machine, which needs no Rust then. It has the
+/// release build and the benches' examples.
+pub(crate) fn prebuilt() -> Option<PathBuf> {
+    std::env::var_os("TARE_PREBUILT").map(PathBuf::from)
+}
+
+/// Builds an example of a package for release, and returns the program.
+pub(crate) fn build_example(package: &str, example: &str) -> Result<PathBuf, Failed> {
+    if prebuilt().is_none() {
+        let line = cargo().args(["build", "--quiet", "--release", "--package", package]);
+        line.args(["--example", example]).run()?;
+    }
+    Ok(target_folder()?.join("release/examples").join(example))
+}
+
 /// Builds all parts of the installed tool, and returns its folder.
 pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     let target = target_folder()?;
     let folder = target.join(profile.folder());
+    if prebuilt().is_some() {
+        return Ok(folder);
+    }
     say(&format!("build: host, worker and native plugins ({})", profile.folder()));
     let selection: Vec<String> = match profile {
         // The whole workspace is built, since cargo unites the features of packages that it builds together. Tests

@@ -10,6 +10,7 @@ temporary name and renamed, so an interrupted set-up leaves nothing incomplete.
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::layout;
 use crate::shell::{At, Failed, command, has, root, say};
 
 /// The library that the crate `duckdb` in Cargo.toml is paired with.
@@ -50,6 +51,9 @@ const MACOS: Prebuilt = Prebuilt {
 
 /// Installs missing prerequisites and reports them; silent if there is nothing to do.
 pub(crate) fn setup() -> Result<(), Failed> {
+    if layout::prebuilt().is_some() {
+        return Ok(());
+    }
     compiler()?;
     guest_target()?;
     duckdb()

@@ -448,8 +448,12 @@ mod tests {
                     |crew| crew.run(pattern, &rule(0, 100_000, NO_LIMIT), &mut sink),
                 )
                 .expect("targets are made");
-            let expected = MeasureError::ClockWentBack { before_ns: 190, after_ns: 185 };
-            assert_eq!(result, Err(expected), "{pattern:?}");
+            // In an open loop, a lane's first query may be one that is due a little later.
+            let Err(MeasureError::ClockWentBack { before_ns, after_ns }) = result else {
+                panic!("{pattern:?}: {result:?}");
+            };
+            assert_eq!(before_ns - after_ns, 5, "{pattern:?}");
+            assert!((190..=210).contains(&before_ns), "{pattern:?}: {before_ns}");
         }
     }
 

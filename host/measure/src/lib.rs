@@ -45,7 +45,7 @@ mod testing;
 
 pub use block::{Block, ScheduledQuery, Times};
 pub use calibration::{Calibration, CalibrationError, calibrate};
-pub use clock::{Clock, SystemClock};
+pub use clock::{Anchor, Clock, SystemClock};
 pub use crew::Crew;
 pub use error::MeasureError;
 pub use meter::Meter;

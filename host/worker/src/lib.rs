@@ -62,6 +62,7 @@ mod warnings;
 
 use std::io::{self, BufRead, Read};
 
+use host_measure::Anchor;
 use host_record::protocol::{Message, PROTOCOL_VERSION, Request};
 use host_record::{Failure, NotMeasured, Phase};
 
@@ -89,13 +90,15 @@ pub fn serve() -> ! {
 }
 
 fn serve_request() -> ! {
+    // As early as can be, since the processor's counter is scaled by the time that passes from here.
+    let anchor = Anchor::take();
     // Before there is another thread, and before anything of a plugin.
     let protocol = platform::take_protocol(overseer::split().ok());
     host_machine::process::end_with_parent();
     host_machine::process::be_first_to_go();
     let code = match protocol.map(Connection::new) {
         Err(_) => 1,
-        Ok(mut connection) => match answer(&mut connection) {
+        Ok(mut connection) => match answer(&mut connection, anchor) {
             Ok(()) => 0,
             // The host is gone, so the error cannot be reported.
             Err(Stop::HostIsGone(_)) => 1,
@@ -108,7 +111,7 @@ fn serve_request() -> ! {
     platform::end(code)
 }
 
-fn answer(connection: &mut Connection) -> Result<(), Stop> {
+fn answer(connection: &mut Connection, anchor: Option<Anchor>) -> Result<(), Stop> {
     let process = Some(std::process::id());
     connection.send(&Message::Hello { protocol_version: PROTOCOL_VERSION, process })?;
     let mut line = Vec::new();
@@ -135,7 +138,9 @@ fn answer(connection: &mut Connection) -> Result<(), Stop> {
         }
         Request::Measure { case, files, reference, calibration, .. } => {
             let (reference, calibration) = (reference.as_deref(), calibration.as_ref());
-            let report = measurement::measure(connection, &case, &files, reference, calibration)?;
+            let clock = clock::choose(anchor, &host_machine::Machine::this());
+            let report =
+                measurement::measure(connection, &clock, &case, &files, reference, calibration)?;
             Message::Finished(Box::new(report))
         }
         Request::Reference { case, files, file, .. } => {

@@ -20,7 +20,7 @@ use super::{keep, write};
 use crate::layout::{self, Profile};
 use crate::python;
 use crate::setup;
-use crate::shell::{At, Failed, cargo, command, root, say};
+use crate::shell::{At, Failed, command, root, say};
 
 /// Packages of the other side, and of the program that writes the models.
 const PACKAGES: &[&str] =
@@ -65,6 +65,8 @@ const MODELS: [Model; 2] = [
 struct Compared {
     model: &'static str,
     with: &'static str,
+    /// The same for readers, with the version.
+    theirs: String,
     threads: u32,
     /// Of each round.
     seen: Vec<Seen>,
@@ -94,12 +96,13 @@ struct Chosen {
 fn chosen(arguments: &[String]) -> Result<Chosen, Failed> {
     let usage = || {
         Failed::new(format!(
-            "usage: cargo xtask bench fidelity [--rounds N] [--seconds N] [--runtime {}], with at least \
+            "usage: cargo xtask bench fidelity [--rounds N] [--seconds N] [--runtime {}] …, with at least \
              {LEAST_ROUNDS} rounds",
             RUNTIMES.join("|")
         ))
     };
     let mut chosen = Chosen { rounds: ROUNDS, seconds: SECONDS, runtimes: RUNTIMES.into() };
+    let mut runtimes = Vec::new();
     for pair in arguments.chunks(2) {
         let [name, value] = pair else { return Err(usage()) };
         let number = value.parse();
@@ -108,10 +111,13 @@ fn chosen(arguments: &[String]) -> Result<Chosen, Failed> {
             ("--seconds", Ok(number)) if number > 0 => chosen.seconds = number,
             ("--runtime", _) => {
                 let runtime = RUNTIMES.into_iter().find(|runtime| runtime == value);
-                chosen.runtimes = vec![runtime.ok_or_else(usage)?];
+                runtimes.push(runtime.ok_or_else(usage)?);
             }
             _ => return Err(usage()),
         }
+    }
+    if !runtimes.is_empty() {
+        chosen.runtimes = runtimes;
     }
     Ok(chosen)
 }
@@ -123,9 +129,7 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
     let examples =
         [("engine-onnxruntime", "onnxruntime_paired"), ("backend-openvino", "openvino_paired")];
     for (package, example) in examples {
-        cargo()
-            .args(["build", "--quiet", "--release", "--package", package, "--example", example])
-            .run()?;
+        layout::build_example(package, example)?;
     }
     let target = layout::target_folder()?;
     let folder = target.join("fidelity");
@@ -143,10 +147,20 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
     let before = load();
     let mut compared: Vec<(&Model, Compared)> = Vec::new();
     for with in runtimes {
+        let theirs = match with {
+            "onnxruntime" => {
+                let library = place.onnxruntime()?;
+                let version = version_of_onnxruntime(&library).unwrap_or("of no known version");
+                format!("ONNX Runtime {version}, bare loop, one process")
+            }
+            "openvino" => "OpenVINO 2026.4.1, bare loop, one process".into(),
+            _ => "OpenVINO 2026.4.1, `benchmark_app`, two processes".into(),
+        };
         for model in &MODELS {
             for threads in THREADS {
-                compared
-                    .push((model, Compared { model: model.name, with, threads, seen: Vec::new() }));
+                let (theirs, seen) = (theirs.clone(), Vec::new());
+                let one = Compared { model: model.name, with, theirs, threads, seen };
+                compared.push((model, one));
             }
         }
     }
@@ -201,6 +215,15 @@ impl Place {
         Ok(text.trim().into())
     }
 
+    /// Returns the library of the package, whose version is in its name.
+    fn onnxruntime(&self) -> Result<PathBuf, Failed> {
+        let folder = self.package("onnxruntime")?.join("capi");
+        let entries = std::fs::read_dir(&folder).at(&folder)?;
+        let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let library = paths.find(|path| version_of_onnxruntime(path).is_some());
+        library.ok_or_else(|| Failed::new(format!("no libonnxruntime.so in {}", folder.display())))
+    }
+
     /// Measures both sides in one process.
     fn paired(
         &self,
@@ -217,7 +240,7 @@ impl Place {
         let path = path(&self.models, model);
         let text = match runtime {
             "onnxruntime" => {
-                let library = self.package("onnxruntime")?.join("capi/libonnxruntime.so.1.28.0");
+                let library = self.onnxruntime()?;
                 let plugin = self.built.join("plugins/cpu/libbackend_cpu.so");
                 program
                     .env("TARE_RUNTIME", &library)
@@ -297,6 +320,11 @@ impl Place {
     }
 }
 
+/// Returns the version in the name of a library such as `libonnxruntime.so.1.28.0`.
+fn version_of_onnxruntime(library: &Path) -> Option<&str> {
+    library.file_name()?.to_str()?.strip_prefix("libonnxruntime.so.")
+}
+
 /// Returns the median of sorted values, which must not be empty.
 fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
@@ -359,7 +387,7 @@ fn document<'a>(
 ) -> String {
     let mut rows = String::new();
     let mut confidence = 0.0;
-    for Compared { model, with, threads, seen } in compared {
+    for Compared { model, theirs, threads, seen, .. } in compared {
         let sorted = |value: fn(&Seen) -> f64| {
             let mut values: Vec<f64> = seen.iter().map(value).collect();
             values.sort_by(f64::total_cmp);
@@ -371,12 +399,7 @@ fn document<'a>(
         let (low, high) = (differences[out], differences[differences.len() - 1 - out]);
         let _ = writeln!(
             rows,
-            "| {model} | {} | {threads} | {:.2} ms | {:.2} ms | {:+.2} % | {:+.2} to {:+.2} % | {} |",
-            match *with {
-                "onnxruntime" => "ONNX Runtime 1.28.0, bare loop, one process",
-                "openvino" => "OpenVINO 2026.4.1, bare loop, one process",
-                _ => "OpenVINO 2026.4.1, `benchmark_app`, two processes",
-            },
+            "| {model} | {theirs} | {threads} | {:.2} ms | {:.2} ms | {:+.2} % | {:+.2} to {:+.2} % | {} |",
             median(&sorted(|seen| seen.theirs)) / 1e6,
             median(&sorted(|seen| seen.ours)) / 1e6,
             100.0 * median(&differences),
@@ -421,6 +444,13 @@ mod tests {
     }
 
     #[test]
+    fn the_version_of_a_library_is_in_its_name() {
+        let version = |name: &str| version_of_onnxruntime(Path::new(name)).map(str::to_owned);
+        assert_eq!(version("/p/capi/libonnxruntime.so.1.30.0").as_deref(), Some("1.30.0"));
+        assert_eq!(version("/p/capi/libonnxruntime_providers_shared.so"), None);
+    }
+
+    #[test]
     fn intervals_of_medians_are_those_of_the_tables_for_the_sign_test() {
         // W. J. Conover, "Practical Nonparametric Statistics", 1999, table A3: 6, 9 and 21 observations.
         let rounded = |rounds| {
@@ -439,6 +469,8 @@ mod tests {
         assert_eq!(of(&[]), Some(all));
         let few = Chosen { rounds: 6, seconds: 1, runtimes: vec!["openvino"] };
         assert_eq!(of(&["--seconds", "1", "--rounds", "6", "--runtime", "openvino"]), Some(few));
+        let both = Chosen { runtimes: vec!["onnxruntime", "openvino"], ..of(&[]).expect("valid") };
+        assert_eq!(of(&["--runtime", "onnxruntime", "--runtime", "openvino"]), Some(both));
         for wrong in [
             &["--rounds"][..],
             &["--rounds", "5"],
@@ -455,7 +487,8 @@ mod tests {
         let seen = |ratio: f64| Seen { ratio, ours: 1e6 * ratio, theirs: 1e6 };
         let row = |ratios: [f64; 9]| {
             let seen = ratios.map(seen).to_vec();
-            let one = Compared { model: "resnet50", with: "onnxruntime", threads: 1, seen };
+            let theirs = "ONNX Runtime".into();
+            let one = Compared { model: "resnet50", with: "onnxruntime", theirs, threads: 1, seen };
             document([&one].into_iter(), 9, 2, "Measured here.")
         };
         assert!(row([1.005; 9]).contains("| +0.50 to +0.50 % | within 1 % |"));

@@ -28,7 +28,9 @@ const LOADGEN_RATES: [f64; 3] = [10_000.0, 50_000.0, RATE];
 
 pub(super) fn prove() -> Result<(), Failed> {
     let target = layout::target_folder()?;
-    cargo().args(["build", "--quiet", "--release", "--package", "backend-null"]).run()?;
+    if layout::prebuilt().is_none() {
+        cargo().args(["build", "--quiet", "--release", "--package", "backend-null"]).run()?;
+    }
     let library = target.join("release/libbackend_null.so");
     let folder = target.join("loadgen");
     let program = loadgen(&folder);
@@ -122,10 +124,12 @@ fn document(
     let iteration_ratio = of(ours, "ratio")?;
     let (bare, iteration) = (of(ours, "bare_ns")?, of(ours, "iteration_ns")?);
     let (query, empty) = (of(ours, "query_ns")?, of(ours, "empty_loop_ns")?);
+    let reading = of(ours, "reading_ns")?;
+    let clock = ours.first().and_then(|round| round["clock"].as_str()).unwrap_or("unknown");
 
     let mut rows = vec![
         Row::below(
-            "single-stream loop with the null backend, over a bare loop that reads the clock",
+            "single-stream loop with the null backend, over a bare loop that reads `CLOCK_MONOTONIC`",
             format!("{loop_ratio} ({query:.1} over {bare:.1} ns)"),
             "≤ 1.3×",
             loop_ratio.median <= 1.3,
@@ -139,6 +143,10 @@ fn document(
         Row::text(
             "the loop alone, with an empty target in place of a plugin",
             format!("{empty:.1} ns"),
+        ),
+        Row::text(
+            "a bare reading of the clock that the loop reads",
+            format!("{reading:.1} ns ({clock})"),
         ),
     ];
     match gap {
@@ -204,7 +212,9 @@ fn document(
          the least and the most of them in brackets. No test asserts them.\n\n\
          {machine}\n\n\
          | what | measured | target | |\n|---|---|---|---|\n{table}\n\
-         Everything of ours goes through the plugin ABI, as a worker runs it. LoadGen is its C++ library, \
+         Everything of ours goes through the plugin ABI, as a worker runs it. The bare loop reads the operating \
+         system's clock, as `std::time` and LoadGen do; ours reads the counter that this clock is made from \
+         if the kernel trusts it. LoadGen is its C++ library, \
          built from the sources in `{LOADGEN}` {LOADGEN_VERSION} with a system that completes each query on \
          the thread that issues it. A query's cost is the time from one issue to the next: of all queries \
          for LoadGen, which says no more, so other load on the machine is in it; the median over blocks \

@@ -137,7 +137,7 @@ fn a_case_is_measured_from_start_to_end() {
     assert!(all.iter().all(|time| time.is_some_and(|time| time > 0)), "{timings:?}");
     assert!(report.peak_memory_bytes >= report.baseline_memory_bytes);
     assert!(report.baseline_memory_bytes > Some(0));
-    assert_eq!(report.clock.source, "CLOCK_MONOTONIC");
+    assert!(report.clock.source.ends_with("CLOCK_MONOTONIC"), "{}", report.clock.source);
     assert!(report.clock.read_ns > 0.0 && report.clock.loop_ns > 0.0);
     assert_eq!(report.used["precision"], "fp32");
     assert_eq!(report.used["engine"], "none");

@@ -137,7 +137,8 @@ pub(super) fn examine(
     warnings.extend(disturbances);
     let (device_samples, doubts) = device_states(figures.device, &mut conditions);
     warnings.extend(doubts);
-    let clock = clock::facts(&opened.calibration, &machine);
+    clock::check(context.clock)?;
+    let clock = clock::facts(context.clock, &opened.calibration, &machine);
     warnings.extend(clock::slow(&clock));
 
     warnings.extend(trivial.into_iter().map(Warning::from));

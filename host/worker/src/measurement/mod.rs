@@ -28,14 +28,14 @@ use context::Context;
 /// Measures a case.
 pub(crate) fn measure(
     connection: &mut Connection,
+    clock: &SystemClock,
     case: &CaseSpec,
     files: &CaseFiles,
     reference: Option<&Path>,
     calibration: Option<&Result<Calibration, Gap>>,
 ) -> Result<WorkerReport, Stop> {
-    let clock = SystemClock::new();
     let interval = Duration::from_nanos(case.measure.timeout_ns / 10);
-    let mut context = Context { connection, case, files, clock: &clock, calibration, interval };
+    let mut context = Context { connection, case, files, clock, calibration, interval };
     let mut opened = opening::open(&mut context)?;
     let prepared = preparing::prepare(&mut context, &opened)?;
     let checked = checking::check(&mut context, prepared, reference)?;
