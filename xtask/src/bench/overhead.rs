@@ -351,7 +351,7 @@ mod tests {
             "p50_ns": 40, "p99_ns": p99_ns, "maximum_ns": 9000, "taken_away": 0,
         });
         json!({
-            "bare_ns": 30.0, "empty_loop_ns": 32.0, "query_ns": query_ns, "iteration_ns": query_ns + 2.0,
+            "bare_ns": 30.0, "reading_ns": 22.0, "clock": "TSC", "empty_loop_ns": 32.0, "query_ns": query_ns, "iteration_ns": query_ns + 2.0,
             "query_ratio": query_ns / 30.0, "ratio": (query_ns + 2.0) / 30.0, "server": [second],
         })
     }
