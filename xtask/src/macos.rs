@@ -21,7 +21,7 @@ const SETTINGS: &[&str] = &["inherits=\"release\"", "opt-level=0", "strip=\"none
 
 /// Packages that people run: the command, the worker, the suite for backends, and the backends for a Mac.
 const PACKAGES: &[&str] =
-    &["host-cli", "host-worker", "plugin-testkit", "backend-cpu", "backend-mps"];
+    &["host-cli", "host-worker", "tare-plugin-testkit", "backend-cpu", "backend-mps"];
 
 /// Links the tool for macOS with the backends `cpu` and `mps`, and checks the results.
 pub(crate) fn check_macos() -> Result<(), Failed> {

@@ -12,6 +12,7 @@ mod fuzz;
 mod generate;
 mod layout;
 mod macos;
+mod packages;
 mod python;
 mod runtimes;
 mod setup;
@@ -41,6 +42,7 @@ Tasks:
   test --runtimes     The whole test suite, including large runtimes and tests that take minutes
   lint                Formatting, clippy, dependency licences and advisories
   check-macos         Link the tool for macOS with its backends `cpu` and `mps`, and run nothing
+  check-packages      Pack what plugin authors depend on, and build plugins on the packages elsewhere
   fuzz [TARGET …] [--seconds N]
                       Search for input from strangers that breaks the tool, a minute for each target
   generate [--check]  Write the generated files, or check that they are up to date
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
         "test" => check::test(rest),
         "lint" => check::lint(),
         "check-macos" => macos::check_macos(),
+        "check-packages" => packages::check_packages(),
         "field" => field::field(rest),
         "fuzz" => fuzz::fuzz(rest),
         "generate" => generate::generate(rest.iter().any(|argument| argument == "--check")),

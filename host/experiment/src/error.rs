@@ -406,9 +406,9 @@ impl Error {
                  installed can be named by its id",
             ),
             Self::BrokenPlugin(problem) => Some(Hint::Text(problem.help())),
-            Self::NoTestkit { .. } => {
-                text("install the two together, or build it with `cargo build -p plugin-testkit`")
-            }
+            Self::NoTestkit { .. } => text(
+                "install the two together, or build it with `cargo build -p tare-plugin-testkit`",
+            ),
             Self::NotACheck { .. } => {
                 text("host and plugin-testkit must be of one version: install the two together")
             }

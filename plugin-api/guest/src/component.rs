@@ -13,7 +13,7 @@ use crate::{
 #[doc(hidden)]
 pub mod metric {
     wit_bindgen::generate!({
-        path: "../wit",
+        path: "wit",
         world: "metric-plugin",
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::metric",
@@ -23,7 +23,7 @@ pub mod metric {
 #[doc(hidden)]
 pub mod report {
     wit_bindgen::generate!({
-        path: "../wit",
+        path: "wit",
         world: "report-plugin",
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::report",
@@ -37,7 +37,7 @@ pub mod report {
 #[doc(hidden)]
 pub mod run_metric {
     wit_bindgen::generate!({
-        path: "../wit",
+        path: "wit",
         world: "run-metric-plugin",
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::run_metric",
@@ -52,7 +52,7 @@ pub mod run_metric {
 #[doc(hidden)]
 pub mod recommender {
     wit_bindgen::generate!({
-        path: "../wit",
+        path: "wit",
         world: "recommender-plugin",
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::recommender",

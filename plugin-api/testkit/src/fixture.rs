@@ -134,7 +134,7 @@ impl Fixture {
     pub fn write_digits(folder: &Path) -> std::io::Result<PathBuf> {
         // The files are laid out as in the repository, so that paths in the fixture are valid.
         let files: [(&str, &[u8]); 4] = [
-            ("manifests/data/digits.onnx", include_bytes!("../../../manifests/data/digits.onnx")),
+            ("manifests/data/digits.onnx", include_bytes!("../fixtures/digits.onnx")),
             ("plugin-api/testkit/fixtures/apart.onnx", include_bytes!("../fixtures/apart.onnx")),
             ("plugin-api/testkit/fixtures/apart.data", include_bytes!("../fixtures/apart.data")),
             ("plugin-api/testkit/fixtures/digits.toml", include_bytes!("../fixtures/digits.toml")),

@@ -23,14 +23,14 @@ pub(super) fn prove() -> Result<(), Failed> {
     let folder = std::env::temp_dir().join(format!("tare-bench-history-{}", std::process::id()));
     std::fs::create_dir_all(&folder).at(&folder)?;
     let series = folder.join("series.json");
-    std::fs::write(&series, example("host-statistics", "history", &["series"])?).at(&series)?;
+    std::fs::write(&series, example("tare-statistics", "history", &["series"])?).at(&series)?;
     let python = python::with_packages(&root().join("target/otava"), &[OTAVA])?;
     let script = root().join("xtask/src/bench/with_otava.py");
     let found = folder.join("found.json");
     let text = command(&python).arg(script).arg(&series).read()?;
     std::fs::write(&found, text).at(&found)?;
     let found = found.display().to_string();
-    let tables = example("host-statistics", "history", &["tables", &found])?;
+    let tables = example("tare-statistics", "history", &["tables", &found])?;
     say("bench: the history of 100,000 results");
     let built = layout::build(Profile::Release)?;
     let results = folder.join("results").display().to_string();

@@ -9,7 +9,7 @@ pub(super) fn prove() -> Result<(), Failed> {
     let machine = Machine::here();
     let before = load();
     let line =
-        ["run", "--quiet", "--release", "--package", "host-statistics", "--example", "proof"];
+        ["run", "--quiet", "--release", "--package", "tare-statistics", "--example", "proof"];
     let tables = cargo().args(line).read()?;
     let machine = machine.sentence(before, load());
     write(
