@@ -252,6 +252,12 @@ pub enum Error {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The noise of the machine cannot be measured.
+    #[error("the noise of this machine cannot be measured: {reason}")]
+    NoNoise {
+        /// The worker's failure.
+        reason: String,
+    },
     /// Interrupted before the first case.
     #[error("interrupted before anything was measured")]
     Interrupted,

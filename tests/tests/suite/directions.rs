@@ -39,7 +39,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "plugin-api",
         ],
     ),
-    ("host-run", &["host-descendants", "host-machine", "host-plan", "host-record"]),
+    (
+        "host-run",
+        &["host-descendants", "host-machine", "host-plan", "host-record", "host-statistics"],
+    ),
     ("host-wasm", &["host-files", "host-hash", "host-record"]),
     ("host-store", &["host-files", "host-hash", "host-record", "host-statistics"]),
     (

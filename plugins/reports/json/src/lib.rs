@@ -10,7 +10,7 @@ unit beside them or at the end of their name.
 use std::collections::BTreeMap;
 
 use host_record::{
-    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, QuantityValue,
+    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, Paired, QuantityValue,
     RateSearch, Recommendation, Verdict, Warning,
 };
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
@@ -133,6 +133,8 @@ pub struct CaseEntry<'a> {
     pub quantities: BTreeMap<&'static str, QuantityValue>,
     /// The search for the highest rate.
     pub search: Option<&'a RateSearch>,
+    /// Comparison with the case that it was measured in turns with.
+    pub paired: Option<&'a Paired>,
     /// Conditions of the measurement.
     pub conditions: Option<&'a Conditions>,
     /// Settings that the backend used.
@@ -284,6 +286,7 @@ fn case(case: &Case) -> CaseEntry<'_> {
         elapsed_ns: case.record.elapsed_ns,
         quantities: case.record.quantities(),
         search: case.search(),
+        paired: report.and_then(|report| report.paired.as_deref()),
         conditions: case.conditions(),
         used: report.map(|report| &report.used),
         results: case.results.iter().map(result).collect(),
