@@ -391,7 +391,7 @@ impl Error {
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
             Self::NoSuchRuntimePlugin { .. } => Some(Hint::ListRuntimes),
             Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
-            Self::NoWorker { .. } => Some(Hint::CheckInstallation),
+            Self::NoWorker { .. } | Self::NoNoise { .. } => Some(Hint::CheckInstallation),
             Self::Registry(error) => error.help().map(Hint::Text),
             Self::Broken { broken, .. } => {
                 let advice: Vec<_> = broken.iter().map(|(_, advice)| advice).collect();

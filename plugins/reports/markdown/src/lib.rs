@@ -493,6 +493,16 @@ mod tests {
     }
 
     #[test]
+    fn pairs_have_a_table() {
+        let mut tables = made_up::tables(&COMPARISON);
+        assert!(!rendered(&tables).contains("### Pairs"));
+        made_up::pair(&mut tables, [0, 1]);
+        let text = rendered(&tables);
+        let row = "| +1.80 % | +1.20 % to +2.40 % (99.5 %) | slower, 12 processes |";
+        assert!(text.contains(row), "{text}");
+    }
+
+    #[test]
     fn what_is_missing_and_doubtful_is_reported() {
         let text = rendered(&made_up::tables(&COMPARISON));
         assert!(text.contains("**failed**: out-of-memory"));
