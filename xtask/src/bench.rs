@@ -11,6 +11,7 @@ mod fidelity;
 mod history;
 mod machine;
 mod overhead;
+mod pairs;
 mod repeatability;
 mod statistics;
 
@@ -39,6 +40,9 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failed> {
     if only == Some("fidelity") {
         return fidelity::prove(given);
     }
+    if only == Some("pairs") {
+        return pairs::prove(given);
+    }
     if let Some(unknown) = given.first() {
         return Err(Failed::new(format!("`{unknown}` means nothing to this bench")));
     }
@@ -49,7 +53,7 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failed> {
         BENCHES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
     if wanted.is_empty() {
         let benches = BENCHES.iter().map(|(name, _)| *name);
-        let proofs = ["fidelity"].into_iter().chain(PROOFS.iter().map(|(name, _)| *name));
+        let proofs = ["fidelity", "pairs"].into_iter().chain(PROOFS.iter().map(|(name, _)| *name));
         let names: Vec<_> = proofs.chain(benches).collect();
         let (name, names) = (only.unwrap_or_default(), names.join(", "));
         return Err(Failed::new(format!("there is no bench `{name}`; there are {names}")));

@@ -176,7 +176,7 @@ pub enum Command {
     /// Show results of cases over commits and time, and when they changed.
     History(HistoryArguments),
     /// List what will disturb a measurement on this machine, and how to avoid it.
-    Doctor,
+    Doctor(DoctorArguments),
     /// Write a completion script for a shell to standard output.
     Completions {
         /// The shell.
@@ -185,6 +185,22 @@ pub enum Command {
     /// Write files that are generated from the code: used when the tool is built.
     #[command(subcommand, hide = true)]
     Generate(GenerateCommand),
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArguments {
+    /// Measure the smallest change that this machine can show, for this long: arithmetic, memory bandwidth, the scheduler,
+    /// the hypervisor and the clock. The figures are kept for a month, and `run` and `check` use them to say how many
+    /// processes are needed.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        default_missing_value = "20s",
+        value_parser = host_manifest::duration
+    )]
+    pub noise: Option<std::time::Duration>,
 }
 
 /// A manifest.

@@ -244,6 +244,7 @@ impl From<ExperimentError> for Failure {
             ExperimentError::NoWorker { .. }
             | ExperimentError::NoTestkit { .. }
             | ExperimentError::NoCache
+            | ExperimentError::NoNoise { .. }
             | ExperimentError::Changed { .. }
             | ExperimentError::NotKept { .. } => failure(Exit::Failure),
         }

@@ -21,6 +21,7 @@ mod changes;
 mod commands;
 pub mod exit;
 mod failure;
+mod noise;
 mod notes;
 mod notices;
 mod printer;
@@ -102,7 +103,7 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
         Command::Check(arguments) => commands::check::check(arguments, settings, printer),
         Command::Results(command) => commands::results::results(command, settings, printer),
         Command::History(arguments) => commands::history::history(arguments, settings, printer),
-        Command::Doctor => commands::doctor::doctor(settings, printer),
+        Command::Doctor(arguments) => commands::doctor::doctor(&arguments, settings, printer),
         Command::Completions { shell } => Ok(commands::generate::completions(*shell, printer)),
         Command::Generate(command) => commands::generate::generate(command, printer),
     }

@@ -8,6 +8,7 @@ use host_record::Gap;
 use host_store::Flaw;
 
 use crate::axes::Common;
+use crate::noise::noise_of_run;
 use crate::notes;
 use crate::printer::{Printer, STATUS};
 use crate::progress::Bar;
@@ -82,6 +83,7 @@ impl Observer for Console<'_> {
                     }
                 }
             }
+            Notice::Noise(noise) => printer.detail(noise_of_run(noise)),
             Notice::TornLine(torn) => printer.warning(
                 format_args!(
                     "a crash had cut line {} of {} short; it is dropped, and its case is measured again",

@@ -95,7 +95,13 @@ impl<'printer> Bar<'printer> {
         self.done += 1;
         let mut place = format!("{}/{} {}", self.done, self.total, self.common.rest(&record.key));
         if record.processes() > 1 {
-            place.push_str(&format!(", process {} of {}", record.process + 1, record.processes()));
+            let pair = record.spec.as_ref().and_then(|spec| spec.measure.pair.as_ref());
+            let of = if pair.is_some() { "of up to" } else { "of" };
+            place.push_str(&format!(
+                ", process {} {of} {}",
+                record.process + 1,
+                record.processes()
+            ));
         }
         match &record.outcome {
             // The bar says it already.

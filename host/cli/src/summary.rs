@@ -13,8 +13,8 @@ use std::path::Path;
 
 use host_experiment::{CaseResults as Case, RunResults};
 use host_record::{
-    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, Rate, Recommendation,
-    Shown, Table, Tolerance, WarningKind, by_kind, is_bundled, summary,
+    Axis, CaseKey, CaseRecord, Cell, MetricValue, Outcome, OutputParity, PairVerdict, Rate,
+    Recommendation, Shown, Table, Tolerance, WarningKind, by_kind, is_bundled, summary,
 };
 use host_statistics::{prediction_interval, processes_needed, student_interval};
 use host_store::RunFolder;
@@ -155,6 +155,7 @@ impl Summary {
                 let _ = writeln!(text, "{}", palette.faint(few));
             }
             metrics = drawn.metrics;
+            text.push_str(&pairs(&measured, &common, width, palette));
         }
         if is_verbose {
             text.push('\n');
@@ -523,6 +524,7 @@ fn document(case: &Case) -> Value {
         "verdict": verdict,
         "quantities": case.record.quantities(),
         "search": report.and_then(|report| report.search.as_ref()),
+        "paired": report.and_then(|report| report.paired.as_ref()),
         "searched-rate": searched_rate(&case.record),
         "warnings": case.warnings(),
         "parity": case.parity(),
@@ -562,6 +564,26 @@ fn few_processes(cases: &[&Case]) -> Option<String> {
             )
         })
     })
+}
+
+/// Returns the answer of each pair of cases that were measured in turns.
+fn pairs(cases: &[&Case], common: &Common, width: usize, palette: Palette) -> String {
+    let mut text = String::new();
+    for case in cases {
+        let Some(paired) = case.record.pair() else { continue };
+        let with = cases.iter().find(|other| other.record.case_id == paired.with);
+        let with = with.map(|other| common.rest(&other.record.key)).unwrap_or_default();
+        let name = common.rest(&case.record.key);
+        let line = format!("{name} against {with}: time per query {}", paired.result);
+        let line = wrapped(&visible::line(&line), width, "");
+        let painted = match paired.result.verdict() {
+            PairVerdict::Faster => palette.good(line),
+            PairVerdict::Slower => palette.warning(line),
+            PairVerdict::SameWithin(_) | PairVerdict::Unknown(_) => line,
+        };
+        let _ = writeln!(text, "{painted}");
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 /// Returns shape and origin of the inputs of all cases, each once.

@@ -121,6 +121,7 @@ pub(crate) fn install_missing(
 /// an untrusted one, because it may be an attack.
 pub(crate) fn choose_backends(
     experiment: &Experiment,
+    base: &Path,
     registry: &Registry,
     runtimes: &Runtimes,
     observer: &mut dyn Observer,
@@ -128,7 +129,12 @@ pub(crate) fn choose_backends(
     let mut chosen = Vec::new();
     let mut refused = Vec::new();
     for backend in &experiment.backends {
-        let plugin = registry.backend(&backend.plugin, Some(&backend.version));
+        let plugin = match &backend.folder {
+            Some(folder) => {
+                registry.backend_in(&base.join(folder), &backend.plugin, &backend.version)
+            }
+            None => registry.backend(&backend.plugin, Some(&backend.version)),
+        };
         match plugin {
             Err(error) if error.is_absence() => {
                 observer.notice(Notice::BackendMissing(&error));

@@ -193,7 +193,7 @@ impl Draft {
         }
         others.extend(nothing_for_all);
         let backends = match &experiment {
-            Some(experiment) => choose_backends(experiment, &registry, &runtimes, observer)
+            Some(experiment) => choose_backends(experiment, &base, &registry, &runtimes, observer)
                 .unwrap_or_else(|error| {
                     others.push(error);
                     Vec::new()

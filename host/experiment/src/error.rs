@@ -252,6 +252,12 @@ pub enum Error {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The noise of the machine cannot be measured.
+    #[error("the noise of this machine cannot be measured: {reason}")]
+    NoNoise {
+        /// The worker's failure.
+        reason: String,
+    },
     /// Interrupted before the first case.
     #[error("interrupted before anything was measured")]
     Interrupted,
@@ -385,7 +391,7 @@ impl Error {
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),
             Self::NoSuchRuntimePlugin { .. } => Some(Hint::ListRuntimes),
             Self::NothingInstalled { .. } => Some(Hint::ListInstalledRuntimes),
-            Self::NoWorker { .. } => Some(Hint::CheckInstallation),
+            Self::NoWorker { .. } | Self::NoNoise { .. } => Some(Hint::CheckInstallation),
             Self::Registry(error) => error.help().map(Hint::Text),
             Self::Broken { broken, .. } => {
                 let advice: Vec<_> = broken.iter().map(|(_, advice)| advice).collect();

@@ -21,7 +21,7 @@ want to show, as a [`Notice`] or as [`Progress`].
 | recommend | [`recommend`] |
 | report | [`report`], [`report_again`] of an old run |
 | look at a model | [`inspect()`], [`ask_engines`], [`manifest_for`] |
-| look at the machine | [`examine`], [`devices()`] |
+| look at the machine | [`examine`], [`measure_noise`], [`devices()`] |
 
 [`RunResults`] is the content of a run folder. [`Settings`] are the folders and the plugins that a
 caller works with. Native plugins are never loaded here: workers do that, one process for each case.
@@ -44,6 +44,7 @@ mod guests;
 mod history;
 mod inspect;
 mod local_paths;
+mod noise;
 mod observer;
 mod platform;
 mod plugins;
@@ -87,6 +88,7 @@ pub use host_run::Interrupt;
 pub use inspect::{
     EngineAnswer, Inspection, Meaning, ModelManifest, ask_engines, inspect, manifest_for,
 };
+pub use noise::{Noise, NoiseOfRun, Outlook, WorkNoise, measure_noise};
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;

@@ -9,6 +9,7 @@ use host_wasm::{Compiling, GuestError};
 
 use crate::computed::KeptReason;
 use crate::error::Change;
+use crate::noise::NoiseOfRun;
 use crate::shadow::{PassedOver, Shadow};
 
 /// Something that a person should know, and that does not stop the work.
@@ -40,6 +41,8 @@ pub enum Notice<'a> {
     },
     /// The plan of a new run.
     Planned(&'a Plan),
+    /// What the noise of this machine, measured before, means for the run.
+    Noise(NoiseOfRun),
     /// A crash had cut a line short; it is dropped, and its case is measured again.
     TornLine(&'a TornLine),
     /// Outputs of a reference are lost; they are made again for the cases left.

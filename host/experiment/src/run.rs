@@ -13,9 +13,9 @@ use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use host_plan::{Plan, PlannedCase};
+use host_plan::{Plan, PlannedCase, PlannedPair};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
-use host_run::{DescribeError, Interrupt, LocalExecutor};
+use host_run::{DescribeError, Interrupt, LocalExecutor, RunError, RunSummary, UnfinishedPair};
 use host_store::{
     EmptyViews, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder,
     RunPlugin, RunViews, RunWriter, StoreError,
@@ -28,6 +28,7 @@ use crate::computed::Computed;
 use crate::draft::{Checked, Draft, Manifest};
 use crate::error::{Change, Error, Result};
 use crate::guests::{Guest, Guests};
+use crate::noise::{Noise, NoiseOfRun, are_processors};
 use crate::observer::{Notice, Observer, OfCases, Progress};
 use crate::platform;
 use crate::programs::Origin;
@@ -178,6 +179,7 @@ fn begin(
     ready.executor.commit = commit.clone();
     let results = ResultsFolder::new(settings.results(manifest.results()));
     observer.notice(Notice::Planned(&ready.plan));
+    tell_of_noise(&manifest, &ready.plan, observer);
     let writer = RunFolder::create(
         results.path(),
         NewRun {
@@ -197,6 +199,20 @@ fn begin(
         return Err(error.into());
     }
     Ok(ready.begin(writer, results))
+}
+
+/// Says what the noise of this machine means for a run on its processors, if it was measured.
+fn tell_of_noise(manifest: &Manifest, plan: &Plan, observer: &mut dyn Observer) {
+    let Some(noise) = Noise::kept() else { return };
+    let kinds = plan.items().filter_map(|item| match item {
+        PlannedCase::Case(case) => Some(case.device.kind),
+        PlannedCase::Gap { .. } => None,
+    });
+    if are_processors(&kinds.collect())
+        && let Some(noise) = NoiseOfRun::of(&noise, &manifest.experiment.measure)
+    {
+        observer.notice(Notice::Noise(noise));
+    }
 }
 
 fn write_plan(writer: &RunWriter, plan: &Plan) -> Result<(), StoreError> {
@@ -343,10 +359,15 @@ fn refuse_changes(folder: &RunFolder, ready: &PreparedRun) -> Result<()> {
     let mut changes = Vec::new();
     for then in folder.header().plugins.iter() {
         let id = || then.identity.id.clone();
-        let same = ready
-            .plugins
-            .iter()
-            .find(|plugin| plugin.role == then.role && plugin.identity.id == then.identity.id);
+        let called_so = || {
+            let called_so = |plugin: &&RunPlugin| {
+                plugin.role == then.role && plugin.identity.id == then.identity.id
+            };
+            ready.plugins.iter().filter(called_so)
+        };
+        // Two builds of a plugin have one name.
+        let is_same = |plugin: &&RunPlugin| plugin.identity.sha256 == then.identity.sha256;
+        let same = called_so().find(is_same).or_else(|| called_so().next());
         match same {
             None => changes.push(Change::PluginGone { id: id() }),
             Some(plugin) if plugin.identity.sha256 != then.identity.sha256 => {
@@ -432,6 +453,9 @@ impl StartedRun {
 
     /// Measures what is not recorded yet. Returns whether it was interrupted.
     fn measure(&mut self, interrupt: &Interrupt, observer: &mut dyn Observer) -> Result<bool> {
+        if self.plan.pairs().is_some() {
+            return self.measure_pairs(interrupt, observer);
+        }
         let processes = |item: &PlannedCase| match item {
             PlannedCase::Case(case) => case.process,
             PlannedCase::Gap { .. } => 0,
@@ -456,14 +480,50 @@ impl StartedRun {
         let summary =
             host_run::run(items, executor, &mut keeper, &mut OfCases(observer), interrupt);
         observer.progress(Progress::Measured);
-        match summary {
-            Ok(summary) => Ok(summary.interrupted),
-            Err(error) => Err(Error::NotKept {
-                run: self.writer.folder().run_id().to_owned(),
-                results: self.results.path().to_owned(),
-                error,
-            }),
+        self.kept(summary)
+    }
+
+    /// Returns whether measuring was interrupted.
+    fn kept(&self, summary: Result<RunSummary, RunError>) -> Result<bool> {
+        summary.map(|summary| summary.interrupted).map_err(|error| Error::NotKept {
+            run: self.writer.folder().run_id().to_owned(),
+            results: self.results.path().to_owned(),
+            error,
+        })
+    }
+
+    /// Measures in pairs what is not recorded yet. Returns whether it was interrupted.
+    fn measure_pairs(
+        &mut self,
+        interrupt: &Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
+        let (mut gaps, mut pairs) = (Vec::new(), Vec::new());
+        for item in self.plan.pairs().into_iter().flatten() {
+            match item {
+                PlannedPair::Gap(gap) => gaps.push(gap),
+                PlannedPair::Pair(cases) => {
+                    self.writer.forget_half_pairs([&*cases[0].id, &*cases[1].id])?;
+                    // A case that has ended has all its processes.
+                    if !self.writer.is_recorded(&cases[1].id, u32::MAX) {
+                        let ratios = self.writer.ratios(&cases[1].id);
+                        pairs.push(UnfinishedPair { cases, ratios });
+                    }
+                }
+            }
         }
+        gaps.retain(|gap| !self.writer.is_recorded(gap.id(), 0));
+        self.is_news = !gaps.is_empty() || !pairs.is_empty();
+        let (done, total) = (self.writer.lines(), total(&self.plan));
+        observer.progress(Progress::Measuring { plan: &self.plan, done, total });
+        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let executor = &mut self.executor;
+        let observer = &mut OfCases(observer);
+        let of_gaps = host_run::run(gaps, executor, &mut keeper, observer, interrupt);
+        let summary = of_gaps
+            .and_then(|_| host_run::run_pairs(pairs, executor, &mut keeper, observer, interrupt));
+        observer.0.progress(Progress::Measured);
+        self.kept(summary)
     }
 
     /// Computes what has not been computed yet, for every finished case. Returns whether all is computed.

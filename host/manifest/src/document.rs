@@ -198,6 +198,9 @@ table! {
         "plugin" plugin: PluginId, optional;
         /// Which versions of the plugin will do: a semver range.
         "version" version: VersionReq, default "\"*\"";
+        /// Folder of the plugin, in place of the usual ones: for two builds of one plugin. When absent, the usual folders
+        /// are searched.
+        "folder" folder: PathBuf, optional;
         /// The device, or a list of devices, by the ids that `host devices` lists. `auto` is the
         /// first device that the backend lists.
         "device" device: Axis<DeviceChoice>, default "\"auto\"";
@@ -278,10 +281,10 @@ table! {
     /// Settings for the measurement of each case.
     MeasureTable {
         /// Time, or number of queries, before measuring; recorded, and left out of every metric.
-        /// With `auto`, until the latencies have reached a steady state.
-        "warm-up" warm_up: WarmUp, default "\"1s\"";
-        /// A case is measured for at least this long. When absent: 5 s, or under `rules` as long as
-        /// they ask for.
+        /// With `auto`, until the latencies have reached a steady state. When absent: 1 s, or 50 ms in pairs.
+        "warm-up" warm_up: WarmUp, optional;
+        /// A case is measured for at least this long. When absent: 5 s, under `rules` as long as
+        /// they ask for, or 100 ms in pairs.
         "duration" duration: Nanoseconds, optional;
         /// A case is measured for no longer than this, even if queries are too few. When absent:
         /// ten times `duration`.
@@ -310,11 +313,15 @@ table! {
         /// latency keeps to `latency-limit`, and measures the case at it.
         "find" find: Find, optional;
         /// Number of processes, one after the other, in which each case is measured. Intervals then
-        /// include the variance between processes.
-        "processes" processes: NonZeroU32, default "1";
+        /// include the variance between processes. In pairs, the most of each side. When absent: 1, or 60 in pairs.
+        "processes" processes: NonZeroU32, optional;
         /// `interleaved` runs the processes in rounds: the first of each case, then the second of
-        /// each, so that a drift of the machine affects all cases alike.
+        /// each, so that a drift of the machine affects all cases alike. `paired` runs two cases at a time, in turns of
+        /// some milliseconds, in as many processes as it takes to tell them apart.
         "order" order: Order, default "\"planned\"";
+        /// The two sides of each pair, if `order` is `paired`: ids of two backends or of two models, or two precisions. The
+        /// second is compared with the first.
+        "pair" pair: List<Id>, optional;
         /// A case that makes no progress for this long is ended.
         "timeout" timeout: Nanoseconds, default "\"60s\"";
         /// A case that uses more memory than this is ended. When absent: the memory that is
@@ -393,8 +400,9 @@ table! {
 table! {
     /// Greatest width of an interval at which measuring ends.
     ConfidenceTable {
-        /// Confidence of the interval, and of those that metrics state.
-        "level" level: Level, default "0.95";
+        /// Confidence of the interval, and of those that metrics state. When absent: 0.95, or 0.995 for the ratio of a
+        /// pair.
+        "level" level: Level, optional;
         /// Half of the interval's width, as a part of the percentile's estimate.
         "half-width" half_width: PerCent, required "half-width = \"1%\"";
         /// Which percentile of the latencies the interval is around.

@@ -71,6 +71,8 @@ pub struct Backend {
     pub plugin: String,
     /// Which versions of the plugin will do.
     pub version: VersionReq,
+    /// Folder of the plugin, relative to the manifest's folder unless absolute; `None` for the usual ones.
+    pub folder: Option<PathBuf>,
     /// Devices; never empty.
     pub devices: Vec<DeviceChoice>,
     /// Threads that it may use; `None` leaves it to the backend.

@@ -119,12 +119,14 @@ impl Mentions {
     ) -> Self {
         let experiment = manifest.experiment.as_ref().map(At::get_ref);
         let folders = experiment.and_then(|table| table.plugins.as_ref());
+        let folders_of_backends = tables(&manifest.backend)
+            .filter_map(|backend| Some(backend.folder.as_ref()?.get_ref().clone()));
         let matrix = manifest.matrix.as_ref();
         let measure = manifest.measure.as_ref();
         let check = manifest.check.as_ref();
         let exclude = matrix.and_then(|table| table.get_ref().exclude.as_ref());
         Self {
-            plugin_folders: items(folders).cloned().collect(),
+            plugin_folders: items(folders).cloned().chain(folders_of_backends).collect(),
             files: tables(&manifest.model).flat_map(files).collect(),
             models: tables(&manifest.model)
                 .filter_map(|model| model.id.as_ref())

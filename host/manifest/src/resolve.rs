@@ -9,8 +9,9 @@ use std::fmt;
 use std::num::NonZeroU32;
 
 use host_record::{
-    AxesChoice, Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Mode, Order,
-    PlacementRule, Precision, RuleSet, Scenario, SyntheticInput, Tolerance,
+    AxesChoice, Confidence, Find, InputSource, LatencyLimit, MeasureSettings, Mode, Order, Pair,
+    PairAxis, PlacementRule, Precision, RuleSet, Scenario, Share, SyntheticInput, Tolerance,
+    WarmUp,
 };
 use semver::VersionReq;
 use serde_json::Map;
@@ -26,7 +27,7 @@ use crate::experiment::{
 };
 use crate::mentions::{MOST_PLUGINS, Mentions};
 use crate::precisions::PerPrecision;
-use crate::scalar::{Bytes, Id, Nanoseconds, Nice, Percentile, PluginId, Positive};
+use crate::scalar::{Bytes, Id, Level, Nanoseconds, Nice, Percentile, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables};
 use crate::suggestions::suggestion;
 
@@ -126,7 +127,10 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
             of_training(matrix.get_ref(), measure.get_ref(), reader);
         }
     }
-    let measure = manifest.measure.as_ref().and_then(|table| measure(table.get_ref(), reader));
+    let measure = manifest.measure.as_ref().and_then(|table| {
+        let pair = pair(table.get_ref(), manifest.matrix.as_ref(), &models, &backends, reader)?;
+        measure(table.get_ref(), pair, reader)
+    });
     let resolved_metrics = plugin_uses(&manifest.metric, default_metrics);
     let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS);
     let recommenders: Vec<_> =
@@ -380,8 +384,17 @@ fn named<T, U>(values: &Named<T>, convert: impl Fn(&T) -> U) -> BTreeMap<String,
 }
 
 fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
-    let BackendTable { id, plugin, version, device, threads, placement, environment, options } =
-        table;
+    let BackendTable {
+        id,
+        plugin,
+        version,
+        folder,
+        device,
+        threads,
+        placement,
+        environment,
+        options,
+    } = table;
     let plugin = match (plugin, id) {
         (Some(plugin), _) => Some(plugin.get_ref().0.clone()),
         (None, Some(id)) if PluginId::fits(&id.get_ref().0) => Some(id.get_ref().0.clone()),
@@ -416,11 +429,15 @@ fn backend(table: &BackendTable, reader: &mut Reader) -> Option<Backend> {
         if let Some(options) = options.as_ref().filter(|it| !it.get_ref().values.is_empty()) {
             refuse(options.span(), "options");
         }
+        if let Some(folder) = folder {
+            refuse(folder.span(), "folder");
+        }
     }
     Some(Backend {
         id: id.as_ref()?.get_ref().0.clone(),
         plugin: plugin?,
         version: value(version)?,
+        folder: value(folder),
         devices: axis(device)?,
         threads: threads.as_ref().map(|threads| threads.get_ref().get()),
         placement: value(placement)?,
@@ -804,6 +821,7 @@ fn reference(id: &At<Id>, backends: &Names, reader: &mut Reader) -> Option<Backe
         id: id.1.clone(),
         plugin: id.1.clone(),
         version: VersionReq::STAR,
+        folder: None,
         devices: vec![DeviceChoice::Auto],
         threads: None,
         placement: PlacementRule::Any,
@@ -884,6 +902,9 @@ fn of_training(matrix: &MatrixTable, measure: &MeasureTable, reader: &mut Reader
     }
 }
 
+/// Level of an interval, if the manifest gives none.
+const USUAL_LEVEL: f64 = 0.95;
+
 /// No case is measured for longer: 30 days.
 const LONGEST_NS: u64 = 30 * 24 * 3_600_000_000_000;
 
@@ -925,7 +946,198 @@ fn absurd(table: &MeasureTable, reader: &mut Reader) {
     }
 }
 
-fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings> {
+/// Level and width of a pair's interval, if the manifest gives none: at most one in 200 equal pairs seems to differ.
+const LEVEL_OF_PAIR: f64 = 0.995;
+const HALF_WIDTH_OF_PAIR: f64 = 0.01;
+
+/// Returns the pair that cases are measured in, if they are. `None` if it is wrong.
+#[expect(clippy::option_option, reason = "no pair, and a wrong one")]
+fn pair(
+    table: &MeasureTable,
+    matrix: Option<&At<MatrixTable>>,
+    models: &Names,
+    backends: &Names,
+    reader: &mut Reader,
+) -> Option<Option<Pair>> {
+    let MeasureTable { order, pair, confidence, .. } = table;
+    let order = order.as_ref()?;
+    let Some(sides) = pair else {
+        if *order.get_ref() == Order::Paired {
+            reader.error(
+                order.span(),
+                "`order = \"paired\"` needs the two sides of a pair",
+                "without a pair",
+                "add `pair = [\"a\", \"b\"]`, with two backends, two models or two precisions"
+                    .to_owned(),
+            );
+            return None;
+        }
+        return Some(None);
+    };
+    if *order.get_ref() != Order::Paired {
+        reader.error(
+            sides.span(),
+            "`measure.pair` has no effect without `order = \"paired\"`",
+            "no effect",
+            "add `order = \"paired\"`, or remove it".to_owned(),
+        );
+        return None;
+    }
+    if !sides.get_ref().complete {
+        return None;
+    }
+    let names: Vec<&str> =
+        sides.get_ref().values.iter().map(|id| id.get_ref().0.as_str()).collect();
+    let [first, second] = names[..] else {
+        let message = format!("a pair has two sides, and this has {}", names.len());
+        let hint = "name two backends, two models or two precisions, such as `[\"a\", \"b\"]`";
+        reader.error(sides.span(), message, "not two", hint.to_owned());
+        return None;
+    };
+    if first == second {
+        let hint = "give a second `[[backend]]` with its own `id` to compare a backend with itself";
+        reader.error(
+            sides.span(),
+            format!("both sides of the pair are `{first}`"),
+            "the same twice",
+            hint.to_owned(),
+        );
+        return None;
+    }
+    let has =
+        |names: &Names| [first, second].iter().all(|id| names.names.iter().any(|name| name == id));
+    let are_precisions = [first, second].iter().all(|name| name.parse::<Precision>().is_ok());
+    let axes: Vec<PairAxis> = [
+        (PairAxis::Backend, has(backends)),
+        (PairAxis::Model, has(models)),
+        (PairAxis::Precision, are_precisions),
+    ]
+    .into_iter()
+    .filter_map(|(axis, is_it)| is_it.then_some(axis))
+    .collect();
+    let axis = match axes[..] {
+        [axis] => axis,
+        // One that stands for all installed backends may have them.
+        [] if !backends.complete => PairAxis::Backend,
+        [] if !models.complete => PairAxis::Model,
+        [] => {
+            reader.error(
+                sides.span(),
+                format!(
+                    "`{first}` and `{second}` are not two backends, two models or two precisions"
+                ),
+                "unknown",
+                format!(
+                    "backends are {}; models are {}",
+                    backends.names.join(", "),
+                    models.names.join(", ")
+                ),
+            );
+            return None;
+        }
+        [..] => {
+            reader.error(
+                sides.span(),
+                format!("`{first}` and `{second}` are two {}s and two {}s", axes[0], axes[1]),
+                "ambiguous",
+                "give the backends other ids than the models".to_owned(),
+            );
+            return None;
+        }
+    };
+    let is_sound = fits_pair(table, matrix.map(At::get_ref), order, reader);
+    let confidence = confidence.as_ref().map(At::get_ref);
+    let level = confidence.and_then(|table| value(&table.level)).map(|Level(level)| level);
+    let half_width = confidence.and_then(|table| table.half_width.as_ref());
+    let usual = |share: f64| Share::new(share).ok();
+    is_sound.then_some(Some(Pair {
+        axis,
+        sides: [first.to_owned(), second.to_owned()],
+        level: level.or_else(|| usual(LEVEL_OF_PAIR))?,
+        half_width: half_width.map(|at| at.get_ref().0).or_else(|| usual(HALF_WIDTH_OF_PAIR))?,
+    }))
+}
+
+/// Checks that nothing else is asked of cases that are measured in turns. Returns whether that is so.
+fn fits_pair(
+    table: &MeasureTable,
+    matrix: Option<&MatrixTable>,
+    order: &At<Order>,
+    reader: &mut Reader,
+) -> bool {
+    let before = reader.errors.len();
+    let MeasureTable { processes, rules, find, device_sampling, .. } = table;
+    let remove = "remove it, or `order = \"paired\"`".to_owned();
+    let others = [
+        ("rules", rules.as_ref().map(At::span), "rules ask for a measurement without pauses"),
+        ("find", find.as_ref().map(At::span), "a search has one side only"),
+        (
+            "device-sampling",
+            device_sampling.as_ref().map(At::span),
+            "the device's state would be that of both sides",
+        ),
+    ];
+    for (key, span, reason) in others {
+        if let Some(span) = span {
+            let message = format!("`measure.{key}` does not fit `order = \"paired\"`: {reason}");
+            reader.error(span, message, "not in pairs", remove.clone());
+        }
+    }
+    if let Some(processes) = processes
+        && processes.get_ref().get() < Pair::LEAST_PROCESSES
+    {
+        let count = processes.get_ref().get();
+        reader.error(
+            processes.span(),
+            format!(
+                "{} of each side can never tell the two apart: where memory happens to lie already makes one \
+                 faster",
+                host_record::words::count(count.into(), "process", "processes")
+            ),
+            "too few",
+            format!(
+                "leave it out, or allow more: at 95 % at least {} are needed, at 99.5 % 11",
+                Pair::LEAST_PROCESSES
+            ),
+        );
+    }
+    let Some(MatrixTable { scenario, include, limit, .. }) = matrix else {
+        return reader.errors.len() == before;
+    };
+    if let Some(limit) = limit {
+        let message = "a limit on the number of cases may leave out one side of a pair";
+        reader.error(limit.span(), message, "not in pairs", "name the cases instead".to_owned());
+    }
+    let scenarios: Vec<Scenario> = scenario
+        .iter()
+        .chain(list(include).filter_map(|cell| cell.scenario.as_ref()))
+        .flat_map(|axis| &axis.get_ref().values)
+        .map(|value| *value.get_ref())
+        .collect();
+    let own_pace = scenarios
+        .into_iter()
+        .find(|scenario| scenario.is_open_loop() || *scenario == Scenario::ClosedLoop);
+    if let Some(scenario) = own_pace {
+        let reason = match scenario {
+            Scenario::ClosedLoop => "several clients take no turns",
+            _ => "its queries arrive by a schedule, whether or not it is their side's turn",
+        };
+        reader.error(
+            order.span(),
+            format!("a pair cannot be measured in `{scenario}`: {reason}"),
+            "not in this scenario",
+            "use `single-stream`, `multi-stream` or `offline`, or `order = \"interleaved\"`"
+                .to_owned(),
+        );
+    }
+    reader.errors.len() == before
+}
+
+fn measure(
+    table: &MeasureTable,
+    pair: Option<Pair>,
+    reader: &mut Reader,
+) -> Option<MeasureSettings> {
     let MeasureTable {
         warm_up,
         duration,
@@ -940,6 +1152,7 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         find,
         processes,
         order,
+        pair: _,
         timeout,
         memory_limit,
         pin,
@@ -1008,7 +1221,8 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
             "add `latency-limit = \"10ms\"`".to_owned(),
         );
     }
-    let shortest = rules.map_or(5_000_000_000, RuleSet::minimum_duration_ns);
+    let usual = if pair.is_some() { 100_000_000 } else { 5_000_000_000 };
+    let shortest = rules.map_or(usual, RuleSet::minimum_duration_ns);
     let least = value(duration).map_or(shortest, |Nanoseconds(time)| time);
     let maximum = match maximum_duration {
         Some(maximum) if maximum.get_ref().0 < least => {
@@ -1017,8 +1231,8 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
                 "`measure.maximum-duration` is shorter than `measure.duration`",
                 "shorter than `duration`",
                 format!(
-                    "make it at least as long (`duration` is {} s by default), or leave it out",
-                    shortest / 1_000_000_000
+                    "make it at least as long (`duration` is {} by default), or leave it out",
+                    host_record::words::time(shortest as f64)
                 ),
             );
             return None;
@@ -1031,7 +1245,10 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         percentile: value(latency_percentile).map(|Percentile(share)| share),
     });
     Some(MeasureSettings {
-        warm_up: value(warm_up)?,
+        warm_up: value(warm_up).unwrap_or(WarmUp::Nanoseconds(match pair {
+            Some(_) => 50_000_000,
+            None => 1_000_000_000,
+        })),
         minimum_duration_ns: least,
         maximum_duration_ns: maximum,
         minimum_queries: minimum_queries.as_ref()?.get_ref().0,
@@ -1047,7 +1264,11 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
             Some(table) => {
                 let ConfidenceTable { level, half_width, percentile } = table.get_ref();
                 Some(Confidence {
-                    level: level.as_ref()?.get_ref().0,
+                    level: match (value(level), &pair) {
+                        (Some(Level(level)), _) => level,
+                        (None, Some(pair)) => pair.level,
+                        (None, None) => Share::new(USUAL_LEVEL).ok()?,
+                    },
                     half_width: half_width.as_ref()?.get_ref().0,
                     percentile: percentile.as_ref()?.get_ref().0,
                 })
@@ -1057,8 +1278,13 @@ fn measure(table: &MeasureTable, reader: &mut Reader) -> Option<MeasureSettings>
         latency_limit,
         rules,
         find: value(find),
-        processes: processes.as_ref()?.get_ref().get(),
+        processes: match (value(processes), &pair) {
+            (Some(count), _) => count.get(),
+            (None, Some(_)) => Pair::USUAL_PROCESSES,
+            (None, None) => 1,
+        },
         order: value(order)?,
+        pair,
         timeout_ns: value(timeout).map(|Nanoseconds(time)| time)?,
         memory_limit_bytes: value(memory_limit).map(|Bytes(size)| size),
         pin: value(pin)?,

@@ -16,6 +16,7 @@ A [`Clock`] times a [`Target`], a [`Pattern`] defines a query and when it is iss
 decides when there are enough, and an [`Observer`] takes the samples and may judge them. Warming up and measuring are the same loop under two rules. A
 [`Meter`] runs the loop on the caller's thread; a [`Crew`] runs it with several targets, each on
 a thread of its own. [`find_max_rate`] searches for the highest rate within a latency limit, and
+[`Turns`] make a target wait for its turn beside another one; and
 [`Rules`] judge whether a result is valid. Nothing here does I/O or knows of plugins: the tests run
 on a virtual clock.
 */
@@ -42,6 +43,7 @@ mod stop;
 mod target;
 #[cfg(test)]
 mod testing;
+mod turns;
 
 pub use block::{Block, ScheduledQuery, Times};
 pub use calibration::{Calibration, CalibrationError, calibrate};
@@ -56,3 +58,4 @@ pub use schedule::{Arrivals, Schedule};
 pub use search::{Bracket, Held, MaxRate, Search, find_max_rate, hold, within};
 pub use stop::{Observer, StopRule, Summary};
 pub use target::Target;
+pub use turns::Turns;

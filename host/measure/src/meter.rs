@@ -9,6 +9,7 @@ use crate::error::MeasureError;
 use crate::pattern::Pattern;
 use crate::stop::{Observer, StopRule, Summary};
 use crate::target::{Target, run_burst};
+use crate::turns::{self, Turns};
 use crate::{closed, open};
 
 /// Runs the loop with a clock and buffers that it keeps from one loop to the next.
@@ -72,6 +73,25 @@ impl<'clock, C: Clock> Meter<'clock, C> {
                 let query = || run_burst(target, batches);
                 closed::run(*clock, edges, *longest_block_ns, rule, observer, query)
             }
+        }
+    }
+
+    /// Queries `target` on this thread whenever it is its turn, one query after the other. A pattern with arrivals of its
+    /// own has no turns; its queries are made one after the other too.
+    ///
+    /// # Errors
+    ///
+    /// If target or turns fail, or the clock goes back.
+    pub fn take_turns<T: Target, S: Turns>(
+        &mut self,
+        target: &mut T,
+        pattern: Pattern,
+        turns: &mut S,
+    ) -> Result<Summary, MeasureError<T::Error, S::Error>> {
+        let Self { clock, edges, .. } = self;
+        match pattern.burst() {
+            None => turns::run(*clock, edges, turns, || target.run()),
+            Some(batches) => turns::run(*clock, edges, turns, || run_burst(target, batches)),
         }
     }
 

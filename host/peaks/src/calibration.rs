@@ -41,7 +41,7 @@ pub fn calibrate(machine: &Machine) -> Result<Calibration, CalibrationError> {
     });
     let compute = compute.collect::<Result<_, std::io::Error>>().map_err(failed)?;
     let cache_bytes = machine.cache_bytes().unwrap_or(USUAL_CACHE);
-    let buffer_bytes = cache_bytes.saturating_mul(CACHES);
+    let buffer_bytes = buffer_bytes(machine);
     let available_bytes = machine.available_memory().unwrap_or(u64::MAX);
     let bytes_per_second = match buffer_bytes <= available_bytes / 2 {
         true => Ok(bandwidth(buffer_bytes, threads).map_err(failed)?),
@@ -49,6 +49,11 @@ pub fn calibrate(machine: &Machine) -> Result<Calibration, CalibrationError> {
     };
     let threads = u32::try_from(threads).unwrap_or(u32::MAX);
     Ok(Calibration { threads, compute, bytes_per_second, buffer_bytes })
+}
+
+/// Returns the memory to read, which the caches do not hold.
+pub(crate) fn buffer_bytes(machine: &Machine) -> u64 {
+    machine.cache_bytes().unwrap_or(USUAL_CACHE).saturating_mul(CACHES)
 }
 
 /// Returns the operations for each second of all threads.
@@ -79,19 +84,30 @@ fn bandwidth(bytes: u64, threads: usize) -> std::io::Result<f64> {
     Ok((numbers * 8 * threads) as f64 / seconds)
 }
 
-/// Runs work in threads that begin together, several times. Returns the seconds from the first beginning to the
-/// last end of the fastest time.
+/// Runs work in threads that begin together, several times. Returns the seconds of the fastest time.
 fn fastest<T>(
     threads: usize,
     prepare: impl Fn(usize) -> T + Sync,
     work: impl Fn(&T) + Sync,
 ) -> std::io::Result<f64> {
+    let spans = spans(threads, ROUNDS, prepare, work)?;
+    Ok(spans.into_iter().fold(f64::INFINITY, f64::min))
+}
+
+/// Runs work in threads that begin together, so many times. Returns for each the seconds from the first beginning to the
+/// last end.
+pub(crate) fn spans<T>(
+    threads: usize,
+    rounds: usize,
+    prepare: impl Fn(usize) -> T + Sync,
+    work: impl Fn(&T) + Sync,
+) -> std::io::Result<Vec<f64>> {
     let (barrier, gate) = (Barrier::new(threads), Mutex::new(false));
     let (barrier, gate, prepare, work) = (&barrier, &gate, &prepare, &work);
     let of_thread = move |thread| {
         let prepared = prepare(thread);
-        let mut spans = Vec::with_capacity(ROUNDS);
-        for _ in 0..ROUNDS {
+        let mut spans = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
             barrier.wait();
             let start = Instant::now();
             work(&prepared);
@@ -120,7 +136,7 @@ fn fastest<T>(
             let end = spans().map(|(_, end)| end).max().expect("a thread");
             end.duration_since(start).as_secs_f64()
         };
-        Ok((0..ROUNDS).map(of_round).fold(f64::INFINITY, f64::min))
+        Ok((0..rounds).map(of_round).collect())
     })
 }
 

@@ -1,12 +1,14 @@
 /*!
 Peaks of devices: how many operations and bytes for each second they can do at most.
 
-Data-centre cards are looked up in a table of published peaks; processors are calibrated. A peak is of the format of
+Data-centre cards are looked up in a table of published peaks; processors are calibrated. The same loops show how far the
+same work takes a different time ([`probe`]). A peak is of the format of
 numbers that a case computes in, so that one which the table lacks is a gap, and never the peak of another format.
 */
 
 mod calibration;
 mod kernels;
+mod noise;
 mod table;
 
 use std::collections::BTreeMap;
@@ -14,6 +16,7 @@ use std::collections::BTreeMap;
 use host_record::{Calibration, CaseSpec, Gap, NotMeasured, PeakSource, Peaks};
 
 pub use calibration::{CalibrationError, calibrate};
+pub use noise::probe;
 pub use table::{Card, TABLE};
 
 /// Returns the peaks for a case, in the format that its session reports under `used`. `None` if its device is a

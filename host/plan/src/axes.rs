@@ -118,6 +118,11 @@ impl Values {
         pairs.collect()
     }
 
+    /// Returns the backends with their devices, by their number.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
     /// Returns the coordinates behind a cell's numbers.
     pub(crate) fn coordinates(&self, cell: Cell) -> Coordinates<'_> {
         let [model, place, precision, batch, sequence_length, mode, load] =

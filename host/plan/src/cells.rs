@@ -105,6 +105,12 @@ impl Cells {
         self.blocks.iter().fold(0, |sum: u128, block| sum.saturating_add(block.size()))
     }
 
+    /// Returns whether a cell is among them.
+    pub(crate) fn contains(&self, cell: &Cell) -> bool {
+        self.blocks.iter().any(|block| block.contains(cell))
+            && !self.exclusions.iter().any(|other| other.matches(cell))
+    }
+
     /// Returns the cells, each once, in a fixed order: the matrix first, then each `include`.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Cell> + '_ {
         self.blocks.iter().enumerate().flat_map(move |(number, block)| {

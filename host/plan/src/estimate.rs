@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host_record::{MeasureSettings, WarmUp};
+use host_record::{MeasureSettings, Pair, WarmUp};
 
 /// Estimated time of a plan, as far as the settings determine it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,11 @@ impl Estimate {
             WarmUp::Iterations(count) => (0, format!("{count} warm-up queries of unknown time")),
         };
         let case_ns = u128::from(warm_up_ns) + u128::from(measure.minimum_duration_ns);
-        let processes = measure.processes.max(1);
+        let processes = match measure.pair {
+            // As many as it takes.
+            Some(_) => Pair::LEAST_PROCESSES,
+            None => measure.processes.max(1),
+        };
         // Any search takes at least two probes.
         let probe_ns = measure.probe_ns();
         let search_ns = 2 * u128::from(probe_ns);
@@ -32,6 +36,9 @@ impl Estimate {
         let seconds = u64::try_from(total_ns / 1_000_000_000).unwrap_or(u64::MAX);
         let plural = if cases == 1 { "" } else { "s" };
         let in_processes = match processes {
+            _ if measure.pair.is_some() => {
+                format!("{processes} to {} processes × ", measure.processes)
+            }
             1 => String::new(),
             count => format!("{count} processes × "),
         };

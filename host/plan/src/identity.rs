@@ -9,7 +9,7 @@ The canonical text is JSON with sorted keys and no spaces. For each case it cont
   the path in the manifest, and `drawn` if inputs are drawn beside them) or `synthetic` (the ranges and sizes as
   declared);
 - `key`: the coordinates in the matrix;
-- `measure`: warm-up, durations, queries, processes, confidence, `pin` if processors are chosen, `cold-cache` if set, `nice` if
+- `measure`: warm-up, durations, queries, processes, `order` if it is `paired`, confidence, `pin` if processors are chosen, `cold-cache` if set, `nice` if
   given, and if the scenario has them the examples per query and the searched quantity; in training, epochs and test
   examples if set; but neither time-out,
   memory limit, rules nor a limit that only judges, because these do not change the work;
@@ -187,6 +187,10 @@ pub(crate) fn measure_part(measure: &MeasureSettings, scenario: Scenario, mode: 
     if measure.processes != 1 {
         part["processes"] = measure.processes.into();
     }
+    // Which case takes turns with it makes no other work of it, but the pauses do.
+    if measure.pair.is_some() {
+        part["order"] = "paired".into();
+    }
     if let Some(confidence) = measure.confidence {
         part["confidence"] = json!(confidence);
     }
@@ -334,6 +338,7 @@ mod tests {
             id: "cpu".to_owned(),
             plugin: "cpu".to_owned(),
             version: "^0.1".parse().unwrap(),
+            folder: None,
             devices: vec![DeviceChoice::Auto],
             threads: Some(1),
             placement: PlacementRule::Any,

@@ -28,6 +28,7 @@ mod estimate;
 mod facts;
 mod identity;
 mod obstacles;
+mod pairs;
 mod reference;
 
 use std::collections::BTreeMap;
@@ -39,12 +40,13 @@ use host_record::{
 };
 
 use crate::axes::{Coordinates, Found, Values};
-use crate::cells::Cells;
+use crate::cells::{Cell, Cells};
 pub use crate::error::{CELL_LIMIT, PlanError};
 pub use crate::estimate::Estimate;
 pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
 use crate::obstacles::{Fits, Obstacles, Traffic};
+pub use crate::pairs::PlannedPair;
 use crate::reference::PlannedReference;
 
 /// Checks whether an experiment's matrix can be planned, as far as that is known without devices: it
@@ -217,6 +219,8 @@ pub struct Plan {
     measure_identity: Vec<((Scenario, Mode), String)>,
     /// The machine that the devices are of.
     machine: String,
+    /// The memory that a process on it can get at most, if that is known.
+    memory_bytes: Option<u64>,
     seed: u64,
     order: Order,
     count: Count,
@@ -271,6 +275,7 @@ impl Plan {
                 .map(|of| (of, identity::measure_part(&experiment.measure, of.0, of.1)))
                 .collect(),
             machine: facts.machine.clone(),
+            memory_bytes: facts.memory_bytes,
             seed: experiment.seed,
             order: experiment.measure.order,
             count: Count::default(),
@@ -280,8 +285,8 @@ impl Plan {
         };
         let mut fits = Fits::default();
         let mut too_large = BTreeMap::new();
-        for (index, cell) in plan.cells.iter().enumerate() {
-            let cell = plan.values.coordinates(cell);
+        for (index, place) in plan.cells.iter().enumerate() {
+            let cell = plan.values.coordinates(place);
             let is_searched = cell.load.scenario.is_open_loop() && cell.load.rate.is_none();
             let obstacle = plan.obstacles.of(cell.model, cell.precision, cell.extent());
             fits.add(cell.model, cell.extent(), obstacle);
@@ -290,7 +295,7 @@ impl Plan {
             {
                 too_large.insert(cell.model, error);
             }
-            match plan.runnable(&cell) {
+            match plan.possible(place, &cell) {
                 Ok(_) if experiment.matrix.limit.is_some_and(|most| plan.count.cases >= most) => {
                     plan.end = plan.end.or(Some(index));
                     plan.left_out += 1;
@@ -355,7 +360,7 @@ impl Plan {
         let mut text = String::new();
         (0..)
             .zip(self.cells.iter().take(self.end.unwrap_or(usize::MAX)))
-            .map(move |(index, cell)| self.item(index, &self.values.coordinates(cell), &mut text))
+            .map(move |(index, cell)| self.item(index, cell, &mut text))
     }
 
     /// Returns the number of processes in which each case is measured.
@@ -378,10 +383,20 @@ impl Plan {
             Order::Planned => Box::new(self.items().flat_map(move |item| {
                 (0..count).filter_map(move |process| of_process(item.clone(), process))
             })),
-            Order::Interleaved => Box::new((0..count).flat_map(move |process| {
+            Order::Interleaved | Order::Paired => Box::new((0..count).flat_map(move |process| {
                 self.items().filter_map(move |item| of_process(item, process))
             })),
         }
+    }
+
+    /// Returns the device and the file that run a cell, or the reason why none can, alone or in its pair.
+    fn possible<'a>(
+        &'a self,
+        cell: Cell,
+        coordinates: &Coordinates<'a>,
+    ) -> Result<(&'a Found, &'a FileId), Gap> {
+        let found = self.runnable(coordinates)?;
+        self.pair_obstacle(cell, found).map_or(Ok(found), Err)
     }
 
     /// Returns the device and the file that run a cell, or the reason why none can.
@@ -440,7 +455,8 @@ impl Plan {
         })
     }
 
-    fn item(&self, index: u64, cell: &Coordinates<'_>, text: &mut String) -> PlannedCase {
+    fn item(&self, index: u64, place: Cell, text: &mut String) -> PlannedCase {
+        let cell = &self.values.coordinates(place);
         let model = &self.models[cell.model];
         let PlannedBackend { backend, identity } = &self.backends[cell.place.backend];
         let key = cell.key(&model.id, &backend.id);
@@ -448,7 +464,7 @@ impl Plan {
         let measure = measure.map_or("", |(_, text)| text);
         identity::write_canonical(text, &key, &model.identity, identity, measure, self.seed);
         let id = identity::id(text);
-        let (found, file) = match self.runnable(cell) {
+        let (found, file) = match self.possible(place, cell) {
             Ok(runnable) => runnable,
             Err(gap) => return PlannedCase::Gap { case_id: id, index, key, gap: Box::new(gap) },
         };

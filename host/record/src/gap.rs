@@ -159,6 +159,11 @@ pub enum Unsupported {
         /// The manifest's `memory-limit`.
         limit_bytes: u64,
     },
+    /// The case cannot be measured in turns with another one.
+    Pair {
+        /// The reason.
+        obstacle: PairObstacle,
+    },
     /// The model takes an input that can be neither drawn nor read from a file.
     InputKind {
         /// The input.
@@ -171,6 +176,65 @@ pub enum Unsupported {
         /// Its message.
         metric_message: String,
     },
+}
+
+/// Reason why a case cannot be measured in turns with another one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum PairObstacle {
+    /// The case is on neither side, or the matrix has no case that differs in the pair's coordinate alone.
+    Alone {
+        /// The coordinate, such as `backend`.
+        axis: String,
+        /// Its values on both sides.
+        sides: [String; 2],
+    },
+    /// The case on the other side cannot run.
+    Other {
+        /// Its backend, model or precision.
+        other: String,
+        /// The reason, in words.
+        gap: String,
+    },
+    /// Both sides are loaded at the same time, and their weights, inputs and outputs alone take more memory than there is.
+    Memory {
+        /// The memory that both take.
+        needed_bytes: u64,
+        /// The memory of the device or the machine.
+        memory_bytes: u64,
+    },
+    /// One process at a time can use the device.
+    Exclusive {
+        /// The device.
+        device: String,
+    },
+}
+
+impl fmt::Display for PairObstacle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Alone { axis, sides: [first, second] } => write!(
+                formatter,
+                "no other case differs from it in the {axis} alone, {first} or {second}; measure it without \
+                 `order = \"paired\"`"
+            ),
+            Self::Other { other, gap } => {
+                write!(formatter, "the other side of its pair, {other}, cannot run: {gap}")
+            }
+            Self::Memory { needed_bytes, memory_bytes } => write!(
+                formatter,
+                "both sides are loaded at the same time, and take at least {} of {}; measure them one after the \
+                 other, with `order = \"interleaved\"`",
+                bytes(*needed_bytes),
+                bytes(*memory_bytes)
+            ),
+            Self::Exclusive { device } => write!(
+                formatter,
+                "both sides need the device {device}, which one process at a time can use; measure them one after \
+                 the other, with `order = \"interleaved\"`"
+            ),
+        }
+    }
 }
 
 /// Reason why something was not measured.
@@ -336,6 +400,8 @@ pub enum NotMeasured {
     },
     /// The backend gives no loss of a step.
     NoLoss,
+    /// The counter includes the work of the other side of a pair.
+    InTurns,
     /// The record is older than this measurement.
     BeforeRecorded {
         /// The measurement.
@@ -506,6 +572,7 @@ impl fmt::Display for Unsupported {
                     bytes(*limit_bytes)
                 )
             }
+            Self::Pair { obstacle } => write!(formatter, "{obstacle}"),
             Self::InputKind { input, value_kind } => write!(
                 formatter,
                 "the model's input `{input}` is a {value_kind}, which can neither be drawn nor read from a \
@@ -644,6 +711,9 @@ impl fmt::Display for NotMeasured {
                 )
             }
             Self::NoLoss => formatter.write_str("the backend gives no loss of a step"),
+            Self::InTurns => {
+                formatter.write_str("the counter includes the work of the other side of the pair")
+            }
             Self::NotAPass { mode } => write!(
                 formatter,
                 "costs are counted for one pass, and a query in mode {mode} is more than that"

@@ -27,9 +27,11 @@ mod model;
 mod model_card;
 mod model_use;
 mod names;
+mod noise;
 mod number;
 mod numbered;
 mod outcome;
+mod pair;
 mod peaks;
 mod phase;
 mod pin;
@@ -65,7 +67,7 @@ pub use environment::{
     ClockFacts, Container, ControlGroup, Environment, Limit, NoLimit, Processor,
 };
 pub use file::FileId;
-pub use gap::{Gap, GapKind, Impossible, NotMeasured, RuntimeState, Unsupported};
+pub use gap::{Gap, GapKind, Impossible, NotMeasured, PairObstacle, RuntimeState, Unsupported};
 pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
     Breach, CurveShape, EarlyStopping, HeldLatency, HeldRate, InvalidKind, InvalidReason, Lateness,
@@ -78,8 +80,10 @@ pub use model::{
 };
 pub use model_card::{ModelCard, ModelCost, Weights};
 pub use model_use::{InputOrigin, InputUse, ModelUse};
+pub use noise::NoiseProbe;
 pub use number::{Rate, Share};
 pub use outcome::{CaseRecord, Failure, Outcome, Timings, WorkerReport};
+pub use pair::{Pair, PairAxis, PairEnd, PairResult, PairVerdict, Paired, Side, ratio_change};
 pub use peaks::{Calibration, ComputePeak, PeakSource, Peaks};
 pub use phase::{ErrorCode, Phase};
 pub use pin::{Pin, list_of_processors, processors_of_list};

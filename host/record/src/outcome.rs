@@ -16,6 +16,7 @@ use crate::key::CaseKey;
 use crate::load::{Lateness, Pace, RateSearch, Verdict, WarmUpFacts};
 use crate::number::Rate;
 use crate::numbered::is_first;
+use crate::pair::{Paired, Side};
 use crate::phase::{ErrorCode, Phase};
 use crate::placement::ProfiledOperator;
 use crate::warning::{Fallback, Warning};
@@ -195,6 +196,16 @@ pub enum Failure {
         /// The operators; `None` if the session does not name its provider, so placement is unknown.
         fallback: Option<Fallback>,
     },
+    /// The other side of its pair ended early.
+    #[error(
+        "not measured: the other side of the pair, {other}, ended early, while both were loaded: {detail}"
+    )]
+    OtherSide {
+        /// Its backend, model or precision.
+        other: String,
+        /// Its failure, and what to do.
+        detail: String,
+    },
     /// The worker could not be started.
     #[error("could not start the worker: {detail}")]
     NotStarted {
@@ -269,6 +280,9 @@ pub struct WorkerReport {
     /// Facts about the warm-up, if it ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUpFacts>,
+    /// Comparison with the case that this one was measured in turns with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paired: Option<Box<Paired>>,
     /// Conditions of the measurement.
     #[serde(default)]
     pub conditions: Conditions,
@@ -336,6 +350,7 @@ impl Failure {
             Self::Varies { .. } => "varies",
             Self::NoReference { .. } => "no-reference",
             Self::Misplaced { .. } => "misplaced",
+            Self::OtherSide { .. } => "other-side",
             Self::NotStarted { .. } => "not-started",
         }
     }
@@ -525,10 +540,21 @@ impl CaseRecord {
         last
     }
 
-    /// Returns the number of processes in which the case is measured.
+    /// Returns the number of processes in which the case is measured; of a pair, the most that may be needed, until the
+    /// record says that they are enough.
     #[must_use]
     pub fn processes(&self) -> u32 {
-        self.spec.as_ref().map_or(1, |spec| spec.measure.processes)
+        let planned = self.spec.as_ref().map_or(1, |spec| spec.measure.processes);
+        let paired = self.report().and_then(|report| report.paired.as_ref());
+        let enough = paired.filter(|paired| paired.result.end.is_some());
+        enough.map_or(planned, |paired| paired.result.processes)
+    }
+
+    /// Returns the comparison with the first side of its pair, if this case is the second.
+    #[must_use]
+    pub fn pair(&self) -> Option<&Paired> {
+        let paired = self.report()?.paired.as_deref()?;
+        (paired.side == Side::Second).then_some(paired)
     }
 
     /// Returns the name for its files: see [`CaseSpec::part`].
@@ -558,6 +584,7 @@ mod tests {
             Failure::NotPrioritised { detail: detail() },
             Failure::Varies { output: detail(), differing: 1, values: 2 },
             Failure::NoReference { detail: detail() },
+            Failure::OtherSide { other: detail(), detail: detail() },
             Failure::NotStarted { detail: detail() },
         ];
         for failure in failures {

@@ -9,7 +9,7 @@ use crate::warning::Warning;
 /// Puts the records of a case's processes together.
 ///
 /// A case is over when each of its processes has ended, or one of them did not finish. Until then
-/// its records wait.
+/// its records wait. The processes of a pair are as many as were needed: see [`crate::PairResult::end`].
 #[derive(Debug, Default)]
 pub struct Processes {
     waiting: HashMap<String, Vec<CaseRecord>>,
@@ -53,6 +53,9 @@ fn merge(mut records: Vec<CaseRecord>) -> Option<CaseRecord> {
             merged.standard_error = record.standard_error;
         }
         let process = record.process;
+        if let (Some(paired), Some(last)) = (&mut report.paired, &further.paired) {
+            paired.result = last.result;
+        }
         report
             .warnings
             .extend(further.warnings.iter().cloned().map(|warning| Warning { process, ..warning }));

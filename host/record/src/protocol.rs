@@ -2,7 +2,7 @@
 What the host and a worker say to each other.
 
 The host writes one [`Request`] as a JSON line to the worker's standard input, which stays open: all
-that may follow is the line [`CANCEL`]. The worker answers with frames: a byte for the kind, the payload's length as a little-endian `u32`,
+that may follow is the line [`CANCEL`], or, to a worker that is one side of a pair, [`Baton`] lines. The worker answers with frames: a byte for the kind, the payload's length as a little-endian `u32`,
 and the payload. Control is JSON; samples and outputs are raw little-endian numbers, since there
 can be millions. The worker moves its end of the pipe away from descriptor 1 before a plugin is
 opened, so what a plugin prints goes to standard error and cannot break a frame.
@@ -18,6 +18,7 @@ use crate::backend::DeviceInfo;
 use crate::case::CaseSpec;
 use crate::gap::Gap;
 use crate::model::ModelStructure;
+use crate::noise::NoiseProbe;
 use crate::outcome::{Failure, WorkerReport};
 use crate::peaks::Calibration;
 use crate::phase::Phase;
@@ -27,11 +28,44 @@ use crate::sample::{
 
 /// Version of everything in this module. Host and worker are installed together; a mismatch means
 /// a broken installation and is refused.
-pub const PROTOCOL_VERSION: u32 = 7;
+pub const PROTOCOL_VERSION: u32 = 8;
 
 /// The line on a worker's standard input that asks it to end what is under way. The host says this only to a
 /// worker that is [`Message::Cancellable`], before it ends it by force.
 pub const CANCEL: &str = "cancel";
+
+/// An answer of the host to a worker of a pair that waits for its turn: a JSON line on its standard input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Baton {
+    /// Its turn.
+    Turn(Turn),
+    /// There are no more turns: the worker goes on alone.
+    End,
+}
+
+/// A turn of one side of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Turn {
+    /// Queries that belong to no block come first, until one ends this many nanoseconds or more after the turn's
+    /// beginning; none if it is 0.
+    pub lead_in_ns: u64,
+    /// Blocks to measure.
+    pub blocks: u32,
+    /// A block ends with the first query that ends this many nanoseconds or more after the block's beginning.
+    pub block_ns: u64,
+}
+
+/// Queries and their time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct BlockTime {
+    /// Queries.
+    pub queries: u64,
+    /// Their time in nanoseconds.
+    pub timed_ns: u64,
+}
 
 /// End of a worker, as the process that oversees it tells it: a JSON line on the other side of what is the
 /// worker's standard input, after the end of the worker and of all that it started.
@@ -86,6 +120,13 @@ pub enum Request {
         /// The case.
         case: Box<CaseSpec>,
     },
+    /// Repeat the same work, without a plugin, to see how far it takes a different time.
+    Noise {
+        /// [`PROTOCOL_VERSION`] of the host.
+        protocol_version: u32,
+        /// Time to repeat it for, in nanoseconds.
+        duration_ns: u64,
+    },
     /// Measure one case.
     Measure {
         /// [`PROTOCOL_VERSION`] of the host.
@@ -120,7 +161,10 @@ impl Request {
     pub fn library(&self) -> Option<&Path> {
         match self {
             Self::Describe { library, .. } => Some(library),
-            Self::Inspect { .. } | Self::CheckInputs { .. } | Self::Calibrate { .. } => None,
+            Self::Inspect { .. }
+            | Self::CheckInputs { .. }
+            | Self::Calibrate { .. }
+            | Self::Noise { .. } => None,
             Self::Measure { files, .. } | Self::Reference { files, .. } => Some(&files.library),
         }
     }
@@ -187,6 +231,13 @@ pub enum Message {
     },
     /// Its backend can be asked to end what is under way: [`CANCEL`] on standard input does.
     Cancellable,
+    /// The worker is one side of a pair, and waits for a [`Baton`].
+    Waiting {
+        /// Queries before the blocks: of the turn's lead-in, or of the warm-up before the first turn.
+        before: BlockTime,
+        /// Blocks of the turn; none before the first turn.
+        blocks: Vec<BlockTime>,
+    },
     /// Answer to [`Request::Describe`].
     Described(Box<BackendDescription>),
     /// Answer to [`Request::Inspect`].
@@ -195,6 +246,8 @@ pub enum Message {
     Fits,
     /// Answer to [`Request::Calibrate`].
     Calibrated(Box<Calibration>),
+    /// Answer to [`Request::Noise`].
+    Noise(Box<NoiseProbe>),
     /// Samples.
     Samples(SampleBlock),
     /// Outputs.
@@ -215,9 +268,11 @@ enum Control {
     Progress,
     Working { part: Option<f64>, doing: String },
     Cancellable,
+    Waiting { before: BlockTime, blocks: Vec<BlockTime> },
     Described(Box<BackendDescription>),
     Inspected(Box<ModelStructure>),
     Calibrated(Box<Calibration>),
+    Noise(Box<NoiseProbe>),
     Finished(Box<WorkerReport>),
     Kept,
     Fits,
@@ -367,9 +422,11 @@ fn encode_control(message: &Message) -> io::Result<Vec<u8>> {
         Message::Progress => Control::Progress,
         Message::Working { part, doing } => Control::Working { part, doing },
         Message::Cancellable => Control::Cancellable,
+        Message::Waiting { before, blocks } => Control::Waiting { before, blocks },
         Message::Described(description) => Control::Described(description),
         Message::Inspected(structure) => Control::Inspected(structure),
         Message::Calibrated(calibration) => Control::Calibrated(calibration),
+        Message::Noise(probe) => Control::Noise(probe),
         Message::Finished(report) => Control::Finished(report),
         Message::Kept => Control::Kept,
         Message::Fits => Control::Fits,
@@ -391,9 +448,11 @@ fn decode_control(payload: &[u8]) -> io::Result<Message> {
         Control::Progress => Message::Progress,
         Control::Working { part, doing } => Message::Working { part, doing },
         Control::Cancellable => Message::Cancellable,
+        Control::Waiting { before, blocks } => Message::Waiting { before, blocks },
         Control::Described(description) => Message::Described(description),
         Control::Inspected(structure) => Message::Inspected(structure),
         Control::Calibrated(calibration) => Message::Calibrated(calibration),
+        Control::Noise(probe) => Message::Noise(probe),
         Control::Finished(report) => Message::Finished(report),
         Control::Kept => Message::Kept,
         Control::Fits => Message::Fits,
@@ -717,6 +776,10 @@ mod tests {
             Message::Progress,
             Message::Working { part: Some(0.5), doing: "compiling".into() },
             Message::Cancellable,
+            Message::Waiting {
+                before: BlockTime { queries: 3, timed_ns: 7 },
+                blocks: vec![BlockTime { queries: 30, timed_ns: 70 }; 2],
+            },
             Message::Kept,
             Message::Fits,
             Message::Samples(block),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::names;
 use crate::number::Share;
+use crate::pair::Pair;
 use crate::pin::Pin;
 
 /// Rules that end the warm-up.
@@ -58,6 +59,8 @@ names! {
         /// In rounds: the first process of each case, then the second of each, so that a drift of
         /// the machine affects all cases alike.
         Interleaved = "interleaved",
+        /// Two cases at a time: a process of each is started, and they are measured in turns of a few milliseconds.
+        Paired = "paired",
     }
 }
 
@@ -107,6 +110,9 @@ pub struct MeasureSettings {
     /// In which order the processes of cases are run.
     #[serde(default = "planned", skip_serializing_if = "is_planned")]
     pub order: Order,
+    /// The two sides of each pair, if the order is [`Order::Paired`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Pair>,
     /// A worker that makes no progress for this long, in nanoseconds, is ended.
     pub timeout_ns: u64,
     /// A worker whose resident memory exceeds this, in bytes, is ended. `None`: what the machine
@@ -181,6 +187,7 @@ impl Default for MeasureSettings {
             find: None,
             processes: 1,
             order: Order::Planned,
+            pair: None,
             timeout_ns: 60_000_000_000,
             memory_limit_bytes: None,
             pin: Pin::None,

@@ -283,7 +283,22 @@ impl Registry {
         requirement: Option<&VersionReq>,
     ) -> Result<BackendPlugin, RegistryError> {
         let _span = tracing::debug_span!("choose backend", id).entered();
-        self.admit(self.choose(id, requirement)?)
+        self.admit(self.choose(id, requirement, None)?)
+    }
+
+    /// As [`Registry::backend`], but only among the plugins in a folder, or in the folders in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::backend`].
+    pub fn backend_in(
+        &self,
+        folder: &Path,
+        id: &str,
+        requirement: &VersionReq,
+    ) -> Result<BackendPlugin, RegistryError> {
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        self.admit(self.choose(id, Some(requirement), Some(&folder))?)
     }
 
     /// Returns the first plugin in order of preference that is called `id` and whose version fits.
@@ -291,8 +306,11 @@ impl Registry {
         &self,
         id: &str,
         requirement: Option<&VersionReq>,
+        folder: Option<&Path>,
     ) -> Result<&NativePlugin, RegistryError> {
-        let named: Vec<_> = self.natives.iter().filter(|plugin| plugin.metadata.id == id).collect();
+        let is_in = |plugin: &&NativePlugin| folder.is_none_or(|it| plugin.folder.starts_with(it));
+        let named: Vec<_> =
+            self.natives.iter().filter(|plugin| plugin.metadata.id == id).filter(is_in).collect();
         if named.is_empty() {
             return Err(self.missing(id));
         }
@@ -426,7 +444,7 @@ impl Registry {
     ///
     /// If there is no such plugin, or the lock file cannot be written.
     pub fn trust(&self, id: &str) -> Result<Trusted, RegistryError> {
-        let plugin = self.choose(id, None)?;
+        let plugin = self.choose(id, None, None)?;
         let seal = match plugin.origin {
             Origin::Installed => None,
             _ => {

@@ -4,6 +4,7 @@ use host_record::{CaseSpec, Environment, Outcome, OutputBlock, Phase, SampleBloc
 
 use crate::error::RunError;
 use crate::interrupt::Interrupt;
+use crate::rounds::PairRounds;
 
 /// Executes cases, one process of a case at a time.
 ///
@@ -25,6 +26,29 @@ pub trait Executor {
         events: &mut dyn Events,
         interrupt: &Interrupt,
     ) -> Result<Execution, RunError>;
+
+    /// Executes one process of each of two cases, in turns. Everything that they send is held until both have ended.
+    fn execute_pair(&mut self, cases: [&CaseSpec; 2], interrupt: &Interrupt) -> PairExecution;
+}
+
+/// End of the execution of a pair.
+#[derive(Debug)]
+pub enum PairExecution {
+    /// A stop was requested.
+    Interrupted,
+    /// Both sides have ended. If both finished, with what their rounds say.
+    Ended(Box<[EndedSide; 2]>, Option<PairRounds>),
+}
+
+/// The end of one side of a pair.
+#[derive(Debug)]
+pub struct EndedSide {
+    /// How it ended.
+    pub ended: Ended,
+    /// Its samples.
+    pub samples: Vec<SampleBlock>,
+    /// Its outputs.
+    pub outputs: Vec<OutputBlock>,
 }
 
 /// Events of an executor while it executes a case.

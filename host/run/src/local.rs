@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 
 use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    Calibration, CaseSpec, ErrorCode, Failure, Gap, ModelStructure, NotMeasured, Outcome, Phase,
-    Pin, SampleBlock, Unsupported,
+    Calibration, CaseSpec, Environment, ErrorCode, Failure, Gap, ModelStructure, NoiseProbe,
+    NotMeasured, Outcome, OutputBlock, Phase, Pin, SampleBlock, Unsupported,
 };
 
 use crate::environment::variables_of_worker;
 use crate::error::RunError;
-use crate::executor::{Ended, Events, Execution, Executor};
+use crate::executor::{Ended, EndedSide, Events, Execution, Executor, PairExecution};
 use crate::interrupt::Interrupt;
+use crate::pair::{Conductor, PairSeat};
 use crate::reference::{Reference, References};
 use crate::resolver::{Found, LocalPlugin, Resolver, find};
-use crate::supervise::{Conclusion, Limits, Program, supervise};
+use crate::rounds::Rounds;
+use crate::supervise::{Conclusion, Limits, Program, Seat, supervise};
 
 /// Executes cases on this machine and describes plugins, each in a separate worker process.
 pub struct LocalExecutor {
@@ -159,6 +161,28 @@ impl LocalExecutor {
         }
     }
 
+    /// Repeats the same work in a worker for this long, and returns the times.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the worker, or a requested stop.
+    pub fn probe_noise(
+        &self,
+        time: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<NoiseProbe, Box<DescribeError>> {
+        let request =
+            Request::Noise { protocol_version: PROTOCOL_VERSION, duration_ns: nanoseconds(time) };
+        let program = Program { executable: &self.worker, runtime: None, variables: &[] };
+        match self.ask(program, &request, interrupt) {
+            (Conclusion::Noise(probe), ..) => Ok(*probe),
+            (other, phase, standard_error) => {
+                let failure = other.instead_of("times of the same work", phase);
+                Err(Box::new(DescribeError { failure, standard_error }))
+            }
+        }
+    }
+
     /// Returns the peaks of the processors that a case may use, measured once in a worker of their own, so that a
     /// fault costs no case. `None` if the case runs elsewhere, or none are wanted, or a stop is requested.
     fn calibration(
@@ -213,27 +237,26 @@ impl LocalExecutor {
             Ok::<_, std::convert::Infallible>(())
         };
         let Ok((conclusion, standard_error)) =
-            supervise(program, request, limits, interrupt, ignore);
+            supervise(program, request, limits, interrupt, None, ignore);
         (conclusion, phase, standard_error)
     }
 
-    /// Measures one case.
+    /// Measures one case, and passes on what its worker sends.
     #[tracing::instrument(skip_all, fields(case = case.id, key = %case.key))]
     fn measure(
         &self,
         case: &CaseSpec,
-        found: Found,
-        reference: Option<PathBuf>,
-        calibration: Option<Result<Calibration, Gap>>,
-        events: &mut dyn Events,
+        ready: ReadyToStart,
+        seat: Option<&dyn Seat>,
         interrupt: &Interrupt,
+        mut receive: impl FnMut(Message) -> Result<(), RunError>,
     ) -> Result<Option<(Outcome, String)>, RunError> {
         let limits = Limits {
             silence: Duration::from_nanos(case.measure.timeout_ns),
             measuring: Duration::from_nanos(case.measure.maximum_duration_ns),
             memory: case.measure.memory_limit_bytes,
         };
-        let Found { plugin, files } = found;
+        let ReadyToStart { found: Found { plugin, files }, reference, calibration } = ready;
         let request = Request::Measure {
             protocol_version: PROTOCOL_VERSION,
             case: Box::new(case.clone()),
@@ -241,30 +264,18 @@ impl LocalExecutor {
             reference,
             calibration,
         };
-        let mut buffer = SampleBuffer::default();
         let receive = |message| {
-            match message {
-                Message::Entered(phase) => {
-                    tracing::debug!(%phase, "entered");
-                    if phase == Phase::WarmUp {
-                        // The benchmark of the time to the first sample waits for this line.
-                        tracing::info!("the first timed query begins");
-                    }
-                    if !matches!(phase, Phase::WarmUp | Phase::Search | Phase::Measure) {
-                        buffer.release(events)?;
-                    }
-                    events.entered(phase);
+            if let Message::Entered(phase) = &message {
+                tracing::debug!(%phase, "entered");
+                if *phase == Phase::WarmUp {
+                    // The benchmark of the time to the first sample waits for this line.
+                    tracing::info!("the first timed query begins");
                 }
-                Message::Samples(block) => buffer.push(block, events)?,
-                Message::Outputs(block) => events.outputs(block)?,
-                _ => {}
             }
-            Ok(())
+            receive(message)
         };
         let (conclusion, standard_error) =
-            supervise(self.program(&plugin), &request, limits, interrupt, receive)?;
-        // Samples from before a failure are kept with the failed case.
-        buffer.release(events)?;
+            supervise(self.program(&plugin), &request, limits, interrupt, seat, receive)?;
         let outcome = match conclusion {
             Conclusion::Interrupted => return Ok(None),
             Conclusion::Finished(report) => Outcome::Finished(report),
@@ -275,6 +286,42 @@ impl LocalExecutor {
         };
         Ok(Some((outcome, standard_error)))
     }
+
+    /// Finds everything that a case needs before its worker starts. `None` if a stop is requested.
+    fn prepare(&mut self, case: &CaseSpec, interrupt: &Interrupt) -> Option<Prepared> {
+        let mut environment = host_machine::environment(self.commit.clone());
+        let found = find(&*self.resolver, case);
+        if let Ok(Found { plugin, .. }) = &found {
+            let variables = variables_of_worker(plugin.runtime.as_deref(), &plugin.variables);
+            let names = variables.into_keys();
+            environment.variables = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        }
+        let (folder, worker) = (self.references.as_deref(), &*self.worker);
+        let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
+        let started_at = jiff::Timestamp::now().to_string();
+        let ready = match (reference, found) {
+            (Reference::Interrupted, _) => return None,
+            (Reference::Failed(failure), _) | (_, Err(failure)) => Err(failure),
+            (Reference::Kept(file), Ok(found)) => Ok((found, Some(file))),
+            (_, Ok(found)) => Ok((found, None)),
+        };
+        Some(Prepared { environment, started_at, ready })
+    }
+}
+
+/// Everything about a case before its worker starts.
+struct Prepared {
+    environment: Environment,
+    started_at: String,
+    /// Its plugin and files, and its reference's outputs; or why it is not started.
+    ready: Result<(Found, Option<PathBuf>), Failure>,
+}
+
+/// What a worker needs.
+struct ReadyToStart {
+    found: Found,
+    reference: Option<PathBuf>,
+    calibration: Option<Result<Calibration, Gap>>,
 }
 
 impl Executor for LocalExecutor {
@@ -288,40 +335,201 @@ impl Executor for LocalExecutor {
         events: &mut dyn Events,
         interrupt: &Interrupt,
     ) -> Result<Execution, RunError> {
-        let mut environment = host_machine::environment(self.commit.clone());
-        let found = find(&*self.resolver, case);
-        if let Ok(Found { plugin, .. }) = &found {
-            let variables = variables_of_worker(plugin.runtime.as_deref(), &plugin.variables);
-            let names = variables.into_keys();
-            environment.variables = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        }
-        let (folder, worker) = (self.references.as_deref(), &*self.worker);
-        let reference = self.known_references.of(folder, worker, &*self.resolver, case, interrupt);
-        let started_at = jiff::Timestamp::now().to_string();
-        // A case without reference outputs for its check is not started, and takes no time.
-        let unstarted = |failure| (outcome_of(failure, None), String::new(), Duration::ZERO);
-        let end = match (reference, found) {
-            (Reference::Interrupted, _) => None,
-            (Reference::Failed(failure), _) | (_, Err(failure)) => Some(unstarted(failure)),
-            (reference, Ok(found)) => {
-                let file = match reference {
-                    Reference::Kept(file) => Some(file),
-                    _ => None,
-                };
+        let Some(prepared) = self.prepare(case, interrupt) else {
+            return Ok(Execution::Interrupted);
+        };
+        let Prepared { environment, started_at, ready } = prepared;
+        let end = match ready {
+            // A case without reference outputs for its check is not started, and takes no time.
+            Err(failure) => Some((outcome_of(failure, None), String::new(), Duration::ZERO)),
+            Ok((found, reference)) => {
                 events.started()?;
                 let calibration = self.calibration(case, interrupt);
                 let start = Instant::now();
-                let end = self.measure(case, found, file, calibration, events, interrupt)?;
+                let ready = ReadyToStart { found, reference, calibration };
+                let mut buffer = SampleBuffer::default();
+                let receive = |message| {
+                    match message {
+                        Message::Entered(phase) => {
+                            if !matches!(phase, Phase::WarmUp | Phase::Search | Phase::Measure) {
+                                buffer.release(events)?;
+                            }
+                            events.entered(phase);
+                        }
+                        Message::Samples(block) => buffer.push(block, events)?,
+                        Message::Outputs(block) => events.outputs(block)?,
+                        _ => {}
+                    }
+                    Ok(())
+                };
+                let end = self.measure(case, ready, None, interrupt, receive)?;
+                // Samples from before a failure are kept with the failed case.
+                buffer.release(events)?;
                 end.map(|(outcome, standard_error)| (outcome, standard_error, start.elapsed()))
             }
         };
         let Some((outcome, standard_error, elapsed)) = end else {
             return Ok(Execution::Interrupted);
         };
-        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let elapsed_ns = nanoseconds(elapsed);
         let ended = Ended { started_at, elapsed_ns, outcome, standard_error, environment };
         Ok(Execution::Ended(Box::new(ended)))
     }
+
+    fn execute_pair(&mut self, cases: [&CaseSpec; 2], interrupt: &Interrupt) -> PairExecution {
+        let mut places = Vec::new();
+        let mut ready = Vec::new();
+        for case in cases {
+            let Some(prepared) = self.prepare(case, interrupt) else {
+                return PairExecution::Interrupted;
+            };
+            let Prepared { environment, started_at, ready: found } = prepared;
+            places.push((environment, started_at));
+            ready.push(found.map(|(found, reference)| {
+                let calibration = self.calibration(case, interrupt);
+                ReadyToStart { found, reference, calibration }
+            }));
+        }
+        let settings = &cases[0].measure;
+        // Each side begins in every other process: what comes first may have an advantage.
+        let first = cases[0].process as usize % 2;
+        let longest = Duration::from_nanos(settings.maximum_duration_ns);
+        let rounds = Rounds::new(first, settings.minimum_duration_ns, longest);
+        let conductor = Conductor::new(rounds);
+        let mut sides: [Option<SideEnd>; 2] = [None, None];
+        let mut ready: Vec<Option<ReadyToStart>> = ready
+            .into_iter()
+            .zip(&mut sides)
+            .map(|(ready, side)| {
+                let failed = |failure| SideEnd::of(outcome_of(failure, None));
+                ready.map_err(|failure| *side = Some(failed(failure))).ok()
+            })
+            .collect();
+        if ready.iter().all(Option::is_some) {
+            let (this, conductor) = (&*self, &conductor);
+            std::thread::scope(|scope| {
+                let mut work = |side: usize| {
+                    let ready = ready[side].take()?;
+                    Some(scope.spawn(move || {
+                        let seat = PairSeat { conductor, side };
+                        let end = this.measure_side(cases[side], ready, &seat, interrupt);
+                        conductor.ended(side);
+                        end
+                    }))
+                };
+                let mut threads = [work(first), None];
+                if conductor.wait_until_ready(first) {
+                    threads[1] = work(1 - first);
+                }
+                let ends = threads.map(|thread| thread.and_then(|thread| thread.join().ok()));
+                for (side, end) in [first, 1 - first].into_iter().zip(ends) {
+                    sides[side] = end;
+                }
+            });
+        }
+        let is_given_up = |side: &Option<SideEnd>| {
+            side.as_ref().is_none_or(|side| side.outcome.is_none())
+        };
+        if interrupt.is_interrupted() && sides.iter().any(is_given_up) {
+            return PairExecution::Interrupted;
+        }
+        let ended = ends(cases, sides, places);
+        PairExecution::Ended(Box::new(ended), conductor.result())
+    }
+}
+
+/// The end of one side, with everything that it sent.
+#[derive(Default)]
+struct SideEnd {
+    /// `None` if it was given up because the other side had ended.
+    outcome: Option<Outcome>,
+    standard_error: String,
+    elapsed: Duration,
+    samples: Vec<SampleBlock>,
+    outputs: Vec<OutputBlock>,
+}
+
+impl SideEnd {
+    fn of(outcome: Outcome) -> Self {
+        Self { outcome: Some(outcome), ..Self::default() }
+    }
+}
+
+impl LocalExecutor {
+    /// Measures one side of a pair.
+    fn measure_side(
+        &self,
+        case: &CaseSpec,
+        ready: ReadyToStart,
+        seat: &PairSeat<'_>,
+        interrupt: &Interrupt,
+    ) -> SideEnd {
+        let start = Instant::now();
+        let mut side = SideEnd::default();
+        let receive = |message| {
+            match message {
+                Message::Samples(block) => side.samples.push(block),
+                Message::Outputs(block) => side.outputs.push(block),
+                _ => {}
+            }
+            Ok(())
+        };
+        let end = self.measure(case, ready, Some(seat), interrupt, receive);
+        side.elapsed = start.elapsed();
+        match end {
+            Ok(Some((outcome, standard_error))) => {
+                (side.outcome, side.standard_error) = (Some(outcome), standard_error);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let failure = Failure::NotStarted { detail: error.to_string() };
+                side.outcome = Some(Outcome::Failed { failure });
+            }
+        }
+        side
+    }
+}
+
+/// Puts the ends of both sides together. A side that was given up, or not started, names the failure of the other.
+fn ends(
+    cases: [&CaseSpec; 2],
+    sides: [Option<SideEnd>; 2],
+    places: Vec<(Environment, String)>,
+) -> [EndedSide; 2] {
+    let reasons: [Option<String>; 2] = [0, 1].map(|side| {
+        let outcome = sides[side].as_ref()?.outcome.as_ref()?;
+        match outcome {
+            Outcome::Finished(_) => None,
+            Outcome::Failed { failure } => Some(failure.to_string()),
+            Outcome::Gap { gap } => Some(gap.to_string()),
+        }
+    });
+    let mut places = places.into_iter();
+    let mut side = 0;
+    sides.map(|end| {
+        let end = end.unwrap_or_default();
+        let other = 1 - side;
+        let outcome = end.outcome.unwrap_or_else(|| {
+            let name = cases[0].measure.pair.as_ref().map(|pair| pair.sides[other].clone());
+            let reason = reasons[other].as_deref().unwrap_or("it was ended");
+            let detail = format!(
+                "{reason}; if each can be measured alone, the two do not fit together: measure them one after \
+                 the other, with `order = \"interleaved\"`"
+            );
+            let other = name.unwrap_or_default();
+            Outcome::Failed { failure: Failure::OtherSide { other, detail } }
+        });
+        side += 1;
+        let (environment, started_at) = places.next().expect("each side has one");
+        let SideEnd { standard_error, elapsed, samples, outputs, .. } = end;
+        let elapsed_ns = nanoseconds(elapsed);
+        let ended = Ended { started_at, elapsed_ns, outcome, standard_error, environment };
+        EndedSide { ended, samples, outputs }
+    })
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Converts a failure to an outcome. If a backend reports that it does not support a case, this is a gap and not a

@@ -114,6 +114,11 @@ impl Worker {
         self.wait_for_end(deadline.saturating_duration_since(Instant::now()));
     }
 
+    /// Returns the other side of its standard input, to answer it from another thread.
+    pub(crate) fn answers(&self) -> io::Result<UnixStream> {
+        self.stdin.try_clone()
+    }
+
     /// Returns the process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -103,7 +103,7 @@ fn make(
     let LocalPlugin { runtime, variables, .. } = &found.plugin;
     let program = Program { executable: worker, runtime: runtime.as_deref(), variables };
     let ignore = |_| Ok::<_, Infallible>(());
-    let Ok((conclusion, _)) = supervise(program, &request, limits, interrupt, ignore);
+    let Ok((conclusion, _)) = supervise(program, &request, limits, interrupt, None, ignore);
     match conclusion {
         Conclusion::Kept => Ok(true),
         Conclusion::Interrupted => Ok(false),

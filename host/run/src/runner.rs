@@ -69,18 +69,23 @@ pub fn run(
         if !matches!(record.outcome, Outcome::Finished(_)) && record.processes() > 1 {
             over.insert(record.case_id.clone());
         }
-        match &record.outcome {
-            Outcome::Finished(_) => summary.finished += 1,
-            Outcome::Failed { failure } => {
-                tracing::debug!(case = record.case_id, %failure, "the case failed");
-                summary.failed += 1;
-            }
-            Outcome::Gap { .. } => summary.gaps += 1,
-        }
+        count(&mut summary, &record);
         observer.case_finished(&record);
     }
     tracing::debug!(?summary, "the run is over");
     Ok(summary)
+}
+
+/// Counts an outcome.
+pub(crate) fn count(summary: &mut RunSummary, record: &CaseRecord) {
+    match &record.outcome {
+        Outcome::Finished(_) => summary.finished += 1,
+        Outcome::Failed { failure } => {
+            tracing::debug!(case = record.case_id, %failure, "the case failed");
+            summary.failed += 1;
+        }
+        Outcome::Gap { .. } => summary.gaps += 1,
+    }
 }
 
 /// Passes an executor's events of a case to the recorder and the observer.
@@ -110,7 +115,7 @@ impl<R: Recorder, O: Observer> Events for CaseEvents<'_, R, O> {
     }
 }
 
-fn record(case: CaseSpec, ended: Ended) -> CaseRecord {
+pub(crate) fn record(case: CaseSpec, ended: Ended) -> CaseRecord {
     CaseRecord {
         record_version: RECORD_VERSION,
         case_id: case.id.clone(),

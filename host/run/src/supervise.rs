@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use host_machine::Machine;
-use host_record::protocol::{BackendDescription, Message, PROTOCOL_VERSION, Request};
+use host_record::protocol::{BackendDescription, BlockTime, Message, PROTOCOL_VERSION, Request};
 use host_record::{
-    Calibration, Doubt, Failure, ModelStructure, OutputBlock, Phase, StartedProcesses,
+    Calibration, Doubt, Failure, ModelStructure, NoiseProbe, OutputBlock, Phase, StartedProcesses,
     WorkerReport, words,
 };
 
@@ -48,6 +49,8 @@ pub(crate) enum Conclusion {
     Inspected(Box<ModelStructure>),
     /// The worker measured the peaks of the processor.
     Calibrated(Box<Calibration>),
+    /// The worker repeated the same work.
+    Noise(Box<NoiseProbe>),
     /// The worker finished its case.
     Finished(Box<WorkerReport>),
     /// The worker stored the outputs of a reference.
@@ -68,6 +71,7 @@ impl Conclusion {
             Self::Described(_)
             | Self::Inspected(_)
             | Self::Calibrated(_)
+            | Self::Noise(_)
             | Self::Finished(_)
             | Self::Kept
             | Self::Fits => {
@@ -87,6 +91,21 @@ pub(crate) struct Program<'a> {
     pub(crate) variables: &'a [String],
 }
 
+/// Seat of a worker that is one side of a pair.
+pub(crate) trait Seat: Sync {
+    /// Called when the worker was started, with the other side of its standard input.
+    fn started(&self, answers: UnixStream);
+
+    /// Called when the worker waits for its turn.
+    fn waits(&self, before: BlockTime, blocks: Vec<BlockTime>);
+
+    /// Returns whether it waits, so that its silence says nothing.
+    fn is_waiting(&self) -> bool;
+
+    /// Returns whether it is to be ended, because the other side has.
+    fn is_given_up(&self) -> bool;
+}
+
 /// Starts a worker with a request, passes its phases, samples and outputs on to `receive`, and
 /// returns the result and its last standard error.
 ///
@@ -98,6 +117,7 @@ pub(crate) fn supervise<E>(
     request: &Request,
     limits: Limits,
     interrupt: &Interrupt,
+    seat: Option<&dyn Seat>,
     mut receive: impl FnMut(Message) -> Result<(), E>,
 ) -> Result<(Conclusion, String), E> {
     let mut watch = Watch::new(limits);
@@ -109,12 +129,19 @@ pub(crate) fn supervise<E>(
         }
     };
     watch.tree = Tree::new(worker.id());
+    if let (Some(seat), Ok(answers)) = (seat, worker.answers()) {
+        seat.started(answers);
+    }
     let mut ended = None;
     let decided = loop {
         match worker.next_event(watch.patience()) {
             Some(Event::Frame(message)) => {
                 ended = None;
                 match watch.take(message) {
+                    Step::Pass(Message::Waiting { before, blocks }) => match seat {
+                        Some(seat) => seat.waits(before, blocks),
+                        None => break Some(Conclusion::Failed(watch.no_turns())),
+                    },
                     Step::Pass(message) => receive(message)?,
                     Step::Alive => {}
                     Step::Conclude(conclusion) => {
@@ -147,8 +174,11 @@ pub(crate) fn supervise<E>(
             }
             None => {}
         }
-        if interrupt.is_interrupted() {
+        if interrupt.is_interrupted() || seat.is_some_and(Seat::is_given_up) {
             break Some(Conclusion::Interrupted);
+        }
+        if seat.is_some_and(Seat::is_waiting) {
+            watch.heard = Instant::now();
         }
         if let Some(failure) = watch.look() {
             break Some(Conclusion::Failed(failure));
@@ -195,6 +225,7 @@ pub(crate) fn supervise<E>(
             Conclusion::Described(_)
             | Conclusion::Inspected(_)
             | Conclusion::Calibrated(_)
+            | Conclusion::Noise(_)
             | Conclusion::Kept
             | Conclusion::Fits
             | Conclusion::Interrupted => {
@@ -340,7 +371,7 @@ impl Watch {
                 self.cancellable = true;
                 Step::Alive
             }
-            Message::Samples(_) => Step::Pass(message),
+            Message::Samples(_) | Message::Waiting { .. } => Step::Pass(message),
             Message::Outputs(block) => match self.outputs.check(&block) {
                 Ok(()) => Step::Pass(Message::Outputs(block)),
                 Err(detail) => fail(Failure::Protocol { phase, detail }),
@@ -348,6 +379,7 @@ impl Watch {
             Message::Described(description) => Step::Conclude(Conclusion::Described(description)),
             Message::Inspected(structure) => Step::Conclude(Conclusion::Inspected(structure)),
             Message::Calibrated(peaks) => Step::Conclude(Conclusion::Calibrated(peaks)),
+            Message::Noise(probe) => Step::Conclude(Conclusion::Noise(probe)),
             Message::Finished(mut report) => {
                 let memory = report.conditions.memory.get_or_insert_default();
                 let (sum, count) = self.average;
@@ -367,6 +399,12 @@ impl Watch {
             Message::Fits => Step::Conclude(Conclusion::Fits),
             Message::Failed(failure) => fail(failure),
         }
+    }
+
+    /// Returns the failure of a worker that waits for a turn, although its case is no side of a pair.
+    fn no_turns(&self) -> Failure {
+        let detail = "it waits for its turn, and is not one side of a pair".into();
+        Failure::Protocol { phase: self.phase, detail }
     }
 
     /// Handles a worker that closed its pipe without a last message. Its exit status gives the reason, if it arrives.
@@ -448,9 +486,11 @@ fn kind(message: &Message) -> &'static str {
         Message::Entered(_) => "a phase",
         Message::Progress | Message::Working { .. } => "a sign of progress",
         Message::Cancellable => "word that it can be asked to end",
+        Message::Waiting { .. } => "word that it waits for its turn",
         Message::Described(_) => "a description",
         Message::Inspected(_) => "the structure of a model",
         Message::Calibrated(_) => "peaks of the processor",
+        Message::Noise(_) => "times of the same work",
         Message::Samples(_) => "samples",
         Message::Outputs(_) => "outputs",
         Message::Finished(_) => "a report",

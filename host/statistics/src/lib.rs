@@ -66,6 +66,9 @@ five processes and intervals of ±14 %, it sees a change of 20 % in a fifth of t
 in more than half. [`false_discovery_rates`] corrects for many comparisons at once. [`sides`] says which of many
 ratios are beyond a limit and which are surely within it, and [`Ratio::processes_to_tell`] how many processes it takes.
 
+[`always_valid_interval`] may be looked at after each value, and measuring may stop at any of them: for two sides that are
+measured in pairs until the answer is known.
+
 [`mann_whitney`] tests whether one sample tends to be larger, and with which probability, without assumptions
 on its shape. It suits the queries of a process, of which a single stall would decide a *t* test. With two
 processes on each side it can find nothing at 95 %.
@@ -107,6 +110,7 @@ mod quantile;
 mod random;
 mod ranks;
 mod select;
+mod sequence;
 mod steady_state;
 mod thin;
 mod undefined;
@@ -132,6 +136,7 @@ pub use proportion::wilson_interval;
 pub use quantile::{Estimate, Quantile, TooFew, estimates};
 pub use random::Random;
 pub use select::order_statistics;
+pub use sequence::{AlwaysValid, always_valid_count, always_valid_interval, interquartile_mean};
 pub use steady_state::{
     ProcessClass, STEADY_STATE_TOLERANCE, STEADY_STATE_VALUES, Segment, SteadyClass, SteadyState,
     classify_processes, drift, steady_state,

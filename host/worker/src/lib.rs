@@ -136,6 +136,16 @@ fn answer(connection: &mut Connection, anchor: Option<Anchor>) -> Result<(), Sto
             })?;
             Message::Calibrated(Box::new(calibration))
         }
+        Request::Noise { duration_ns, .. } => {
+            let probe = host_peaks::probe(
+                &host_machine::Machine::this(),
+                std::time::Duration::from_nanos(duration_ns),
+            );
+            let probe = probe.map_err(|error| Failure::Gap {
+                gap: Box::new(NotMeasured::CalibrationFailed { reason: error.reason }.into()),
+            })?;
+            Message::Noise(Box::new(probe))
+        }
         Request::Measure { case, files, reference, calibration, .. } => {
             let (reference, calibration) = (reference.as_deref(), calibration.as_ref());
             let clock = clock::choose(anchor, &host_machine::Machine::this());
@@ -243,7 +253,7 @@ mod tests {
         let failure = parse(newer.to_string().as_bytes()).expect_err("a newer version");
         assert_eq!(
             failure.to_string(),
-            "incompatible version: the host speaks protocol 8, this worker speaks 7; they are \
+            "incompatible version: the host speaks protocol 9, this worker speaks 8; they are \
              installed together, so reinstall both"
         );
         assert!(matches!(parse(b"hello"), Err(Failure::Protocol { phase: Phase::Start, .. })));

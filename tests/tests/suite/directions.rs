@@ -39,7 +39,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tare-plugin-api",
         ],
     ),
-    ("host-run", &["tare-descendants", "host-machine", "host-plan", "host-record"]),
+    (
+        "host-run",
+        &["tare-descendants", "host-machine", "host-plan", "host-record", "tare-statistics"],
+    ),
     ("host-wasm", &["host-files", "host-hash", "host-record"]),
     ("host-store", &["host-files", "host-hash", "host-record", "tare-statistics"]),
     (

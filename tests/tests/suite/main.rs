@@ -15,6 +15,7 @@ mod guests;
 mod history;
 mod manifests;
 mod models;
+mod pairs;
 mod plugins_test;
 mod quickstart;
 mod recompute;

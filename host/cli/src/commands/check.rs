@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use host_experiment::{
-    Against, Figure, Gate, GateOptions, Judged, Judgement, Needed, Outcome, RunFigures, Settings,
+    Against, Figure, Gate, GateOptions, Judged, Judgement, Needed, Noise, Outcome, RunFigures, Settings,
     Trust, Unsure, alerts_of, judge,
 };
 use host_manifest::{Bound, Limit};
@@ -20,6 +20,7 @@ use crate::changes::{
     percent, remedy, show_conditions, unknown_shown, value_shown,
 };
 use crate::exit::Exit;
+use crate::noise::percent as percent_of;
 use crate::failure::{Failure, Result};
 use crate::printer::Printer;
 use crate::table::{self, Column};
@@ -54,6 +55,9 @@ pub(crate) fn check(
     };
     let options =
         GateOptions { max_regression: arguments.max_regression, metrics: arguments.metric.clone() };
+    if let Some(needs) = more_processes(&run, arguments.max_regression)? {
+        printer.detail(needs);
+    }
     let gate = judge(&run, baseline.as_ref(), &alerts, &options)?;
     let shown = Shown { gate: &gate, limit: arguments.max_regression };
     match printer.format() {
@@ -82,6 +86,24 @@ pub(crate) fn check(
         Outcome::Failed => Exit::Regressed,
         Outcome::CannotTell => Exit::CannotTell,
     })
+}
+
+/// Returns that the noise of this machine asks for more processes than a run of it has, if it was measured.
+fn more_processes(run: &RunFigures, limit: f64) -> Result<Option<String>> {
+    let (Some(folder), Some(noise)) = (&run.folder, Noise::kept()) else { return Ok(None) };
+    if RunFolder::open(folder)?.header().environment.machine != noise.machine {
+        return Ok(None);
+    }
+    let fewest = run.cases.iter().map(|case| case.processes).min();
+    let needed = noise.processes_for(limit);
+    Ok(needed.zip(fewest).filter(|(needed, fewest)| needed > fewest).map(|(needed, fewest)| {
+        format!(
+            "by the noise of this machine, {} from process to process, telling {} needs {needed} processes, and a case of \
+             the run has {fewest}",
+            percent_of(noise.between()),
+            percent_of(limit)
+        )
+    }))
 }
 
 /// Keeps a run as a baseline.

@@ -1,16 +1,26 @@
 //! `host doctor`.
 
-use host_experiment::{Check, CheckStatus, Settings, examine};
+use std::time::Duration;
+
+use host_experiment::{Check, CheckStatus, Settings, examine, measure_noise, units};
 use host_record::{Cell, Table};
 use serde_json::json;
 
+use crate::arguments::DoctorArguments;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::printer::Printer;
 use crate::style::Palette;
 use crate::visible::wrapped;
 
-pub(crate) fn doctor(settings: &Settings, printer: &Printer) -> Result<Exit> {
+pub(crate) fn doctor(
+    arguments: &DoctorArguments,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
+    if let Some(time) = arguments.noise {
+        return noise(time, settings, printer);
+    }
     let checks = examine(settings);
     let shown = printer.machine(|| json!(checks), || table(&checks));
     if !shown {
@@ -18,6 +28,23 @@ pub(crate) fn doctor(settings: &Settings, printer: &Printer) -> Result<Exit> {
     }
     let broken = checks.iter().any(|check| check.status == CheckStatus::Broken);
     Ok(if broken { Exit::Failure } else { Exit::Success })
+}
+
+/// Measures the noise of this machine.
+fn noise(time: Duration, settings: &Settings, printer: &Printer) -> Result<Exit> {
+    printer.status(
+        "Measuring",
+        format_args!("noise, for {}", units::duration(time.as_nanos() as f64)),
+    );
+    let (noise, file) = measure_noise(time, settings, &mut |_| {})?;
+    let shown = printer.machine(|| json!(noise), || crate::noise::table(&noise));
+    if !shown {
+        printer.show(crate::noise::human(&noise, printer.palette()));
+    }
+    if let Some(file) = file {
+        printer.status("Kept", file.display());
+    }
+    Ok(Exit::Success)
 }
 
 fn table(checks: &[Check]) -> Table {

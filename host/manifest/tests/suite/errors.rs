@@ -806,3 +806,54 @@ fn plugins_that_are_listed_too_often_are_not_looked_for() {
     assert_eq!(reading.mentions.recommenders.len(), 256);
     assert_eq!(reading.experiment.expect_err("too many").errors.len(), 1);
 }
+
+#[test]
+fn a_pair_that_cannot_be_is_refused_before_anything_is_measured() {
+    let of = |lines: &str| {
+        errors(&format!(
+            r#"schema = 1
+experiment = {{ name = "test" }}
+[[model]]
+id = "digits"
+path = "digits.onnx"
+[[backend]]
+id = "cpu"
+[[backend]]
+id = "other"
+{lines}
+"#
+        ))
+    };
+    let measure = |lines: &str| of(&format!("[measure]\norder = \"paired\"\n{lines}"));
+    assert_snapshot!(measure(""), @"");
+    assert_snapshot!(of("[measure]\npair = [\"cpu\", \"other\"]"), @"");
+    assert_snapshot!(measure("pair = [\"cpu\"]"), @"");
+    assert_snapshot!(measure("pair = [\"cpu\", \"cpu\"]"), @"");
+    assert_snapshot!(measure("pair = [\"cpu\", \"digits\"]"), @"");
+    assert_snapshot!(measure("pair = [\"cpu\", \"other\"]\nprocesses = 1"), @"");
+    assert_snapshot!(
+        of("[matrix]\nscenario = [\"single-stream\", \"server\"]\nrate = 100\nlimit = 3\n\
+            [measure]\norder = \"paired\"\npair = [\"fp32\", \"fp16\"]\ndevice-sampling = \"100ms\""),
+        @""
+    );
+}
+
+#[test]
+fn a_pair_has_defaults_of_its_own() {
+    let of = |lines: &str| {
+        let text = with("").replace("id = \"cpu\"", &format!("id = \"cpu\"\n[[backend]]\nid = \"other\"\n{lines}"));
+        parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).measure
+    };
+    let usual = of("[measure]\norder = \"paired\"\npair = [\"cpu\", \"other\"]");
+    let pair = usual.pair.expect("a pair");
+    assert_eq!((pair.axis.name(), pair.sides), ("backend", ["cpu".to_owned(), "other".to_owned()]));
+    assert_eq!((pair.level.get(), pair.half_width.get()), (0.995, 0.01));
+    assert_eq!((usual.processes, usual.minimum_duration_ns), (60, 100_000_000));
+    let asked = of(
+        "[measure]\norder = \"paired\"\npair = [\"cpu\", \"other\"]\nprocesses = 20\nduration = \"1s\"\n\
+         confidence = { level = 0.99, half-width = \"0.5%\" }",
+    );
+    let pair = asked.pair.expect("a pair");
+    assert_eq!((pair.level.get(), pair.half_width.get()), (0.99, 0.005));
+    assert_eq!((asked.processes, asked.minimum_duration_ns), (20, 1_000_000_000));
+}

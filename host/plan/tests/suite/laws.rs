@@ -109,6 +109,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                         id: (*id).to_owned(),
                         plugin: (*id).to_owned(),
                         version: "*".parse().unwrap(),
+                        folder: None,
                         devices,
                         threads: None,
                         placement: PlacementRule::Any,

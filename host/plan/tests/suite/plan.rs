@@ -1,7 +1,9 @@
 //! Plans for known machines.
 
 use host_manifest::{PerPrecision, parse};
-use host_plan::{BackendFacts, Count, Facts, ModelFacts, Plan, PlanError, PlannedCase};
+use host_plan::{
+    BackendFacts, Count, Facts, ModelFacts, Plan, PlanError, PlannedCase, PlannedPair,
+};
 use host_record::{
     DeviceInfo, FileId, Gap, GapKind, InputSource, LegalValues, ModelStructure, PluginIdentity,
     Port, PortAxis, Precision, RuntimeState, Signature,
@@ -712,4 +714,73 @@ fn offline_has_no_limit_on_its_latency() {
         })
         .collect();
     assert_eq!(limits, [Some(5_000_000), None]);
+}
+
+#[test]
+fn cases_are_paired_with_what_differs_in_the_pair_alone() {
+    let pairs = |matrix: &str, facts: Facts| -> String {
+        let plan = plan(matrix, facts).unwrap_or_else(|error| panic!("{error}"));
+        let line = |item: PlannedPair| match item {
+            PlannedPair::Pair([first, second]) => format!("{} with {}", first.key, second.key),
+            PlannedPair::Gap(gap) => {
+                format!("{} [{}]", gap.key(), gap.gap().map(ToString::to_string).unwrap_or_default())
+            }
+        };
+        plan.pairs().expect("pairs").map(line).collect::<Vec<_>>().join("\n")
+    };
+    let paired = |pair: &str| format!("[measure]\norder = \"paired\"\npair = {pair}");
+    let device = |id: &str| device(id, &[Precision::Fp32]);
+    let both = || {
+        facts([
+            ("cpu", ready("cpu", &[device("cpu:0")])),
+            ("cuda", ready("cuda", &[device("cuda:0"), device("cuda:1")])),
+        ])
+    };
+    // Two models.
+    let matrix = format!("backend = \"cpu\"\nbatch = [1, 8]\n{}", paired(r#"["a", "b"]"#));
+    assert_snapshot!(pairs(&matrix, both()), @"");
+    // One backend has two devices, and the other one.
+    let matrix = format!("model = \"a\"\n{}", paired(r#"["cpu", "cuda"]"#));
+    assert_snapshot!(pairs(&matrix, both()), @"");
+    // A backend that is not there.
+    let missing = Gap::PluginMissing { plugin: "cuda".into(), registry_message: "no `cuda`".into() };
+    let alone = facts([
+        ("cpu", ready("cpu", &[device("cpu:0")])),
+        ("cuda", BackendFacts::Missing(missing)),
+    ]);
+    let matrix = format!(
+        "model = \"a\"\nexclude = [{{ device = \"cuda:1\" }}]\n{}",
+        paired(r#"["cpu", "cuda"]"#)
+    );
+    assert_snapshot!(pairs(&matrix, alone), @"");
+}
+
+#[test]
+fn what_cannot_be_loaded_together_is_a_gap() {
+    let text = |pair: &str| {
+        format!(
+            "{BASE}backend = \"cpu\"\n[measure]\norder = \"paired\"\npair = {pair}"
+        )
+    };
+    let gap = |facts: Facts| {
+        let experiment = parse(&text(r#"["a", "b"]"#)).unwrap_or_else(|e| panic!("{e:#?}"));
+        let plan = Plan::new(&experiment, facts).unwrap();
+        let gap = plan.items().next().and_then(|item| item.gap().map(ToString::to_string));
+        gap.unwrap_or_default()
+    };
+    let on = |device: DeviceInfo| facts([("cpu", ready("cpu", &[device])), ("cuda", ready("cuda", &[]))]);
+    let plain = device("cpu:0", &[Precision::Fp32]);
+    assert_eq!(gap(on(plain.clone())), "");
+    let mut exclusive = plain.clone();
+    exclusive.attributes.insert("exclusive".into(), "true".into());
+    assert_snapshot!(gap(on(exclusive)), @"");
+    let mut large = on(plain);
+    large.memory_bytes = Some(1 << 30);
+    let file = |facts: &Facts, id: &str| facts.models[id].values().next().cloned().expect("a file");
+    for id in ["a", "b"] {
+        let file = file(&large, id);
+        let structure = ModelStructure { weights_bytes: Some(600 << 20), ..ModelStructure::default() };
+        large.structures.insert(file, structure);
+    }
+    assert_snapshot!(gap(large), @"");
 }

@@ -4,6 +4,7 @@
 //! that needs them builds them; if this fails, the tests fail.
 
 mod deeds;
+mod pairs;
 mod planted;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,8 @@
 //! Laws that hold for every sample.
 
 use host_statistics::{
-    Quantile, estimates, median, median_absolute_deviation, moments, order_statistics,
+    Quantile, always_valid_interval, estimates, interquartile_mean, median,
+    median_absolute_deviation, moments, order_statistics,
 };
 use proptest::prelude::*;
 
@@ -194,4 +195,44 @@ fn nothing_has_no_moments() {
 #[should_panic(expected = "rank 4 among 3 values does not exist")]
 fn a_rank_beyond_the_end_is_a_mistake() {
     order_statistics(&[1_u64, 2, 3], &[4]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Moved, stretched and mirrored values have moved, stretched and mirrored intervals.
+    #[test]
+    fn an_interval_that_holds_at_every_look_follows_its_values(
+        values in prop::collection::vec(-1e3_f64..1e3, 12..60),
+        move_by in -1e3_f64..1e3,
+        stretch in prop_oneof![-10.0_f64..-0.1, 0.1_f64..10.0],
+    ) {
+        let of = |values: &[f64]| {
+            always_valid_interval(values, 0.95).expect("values").interval.expect("enough")
+        };
+        let (low, high) = of(&values);
+        let mean = moments(&values).expect("values").mean;
+        prop_assert!(low <= mean && mean <= high);
+        let other: Vec<f64> = values.iter().map(|value| move_by + stretch * value).collect();
+        let (other_low, other_high) = of(&other);
+        let mut expected = [low, high].map(|bound| move_by + stretch * bound);
+        expected.sort_by(f64::total_cmp);
+        let scale = 1e-9 * (high - low + 1e3) * stretch.abs().max(1.0);
+        prop_assert!((other_low - expected[0]).abs() <= scale);
+        prop_assert!((other_high - expected[1]).abs() <= scale);
+        // A higher confidence contains a lower one.
+        let wider = always_valid_interval(&values, 0.995).expect("values").interval.expect("enough");
+        prop_assert!(wider.0 <= low && high <= wider.1);
+    }
+
+    #[test]
+    fn the_middle_half_has_its_mean_within_the_quartiles(
+        values in prop::collection::vec(-1e6_f64..1e6, 1..100),
+    ) {
+        let mut sorted = values.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = interquartile_mean(&values).expect("values");
+        let (low, high) = (sorted[values.len() / 4], sorted[(3 * values.len()).div_ceil(4) - 1]);
+        prop_assert!(low - 1e-6 <= middle && middle <= high + 1e-6, "{low} {middle} {high}");
+    }
 }

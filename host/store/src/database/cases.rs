@@ -131,6 +131,9 @@ const SECOND: &[FixedColumn] = &[
         json(row.record.report().and_then(|report| report.warm_up.as_ref()))
     }),
     own("processes", "INTEGER", |row| count(Some(row.record.processes().into()))),
+    own("paired", "VARCHAR", |row| {
+        json(row.record.report().and_then(|report| report.paired.as_ref()))
+    }),
     own("conditions", "VARCHAR", |row| json(row.record.report().map(|report| &report.conditions))),
 ];
 

@@ -1,6 +1,6 @@
 //! Writing a run folder.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -54,11 +54,17 @@ struct Recorded {
     cases: HashSet<String>,
     counts: Counts,
     processes: Processes,
+    /// Ratios of the processes of cases that are measured in pairs.
+    ratios: HashMap<String, BTreeMap<u32, f64>>,
 }
 
 impl Recorded {
     fn add(&mut self, record: CaseRecord) {
         self.parts.insert(record.part());
+        if let Some(paired) = record.report().and_then(|report| report.paired.as_ref()) {
+            let ratios = self.ratios.entry(record.case_id.clone()).or_default();
+            ratios.insert(record.process, paired.ratio);
+        }
         if let Some(case) = self.processes.add(record) {
             self.counts.add(&case.outcome);
             self.cases.insert(case.case_id);
@@ -103,6 +109,55 @@ impl RunWriter {
     #[must_use]
     pub fn is_recorded(&self, case_id: &str, process: u32) -> bool {
         self.recorded.has(case_id, process)
+    }
+
+    /// Returns the ratio of each recorded process of a case that is measured in a pair, in the order of the processes: the
+    /// time per query of this case by that of the other.
+    #[must_use]
+    pub fn ratios(&self, case_id: &str) -> Vec<f64> {
+        self.recorded.ratios.get(case_id).into_iter().flat_map(BTreeMap::values).copied().collect()
+    }
+
+    /// Removes the processes of two cases that are recorded for one of them only: the host ended between the records of
+    /// both sides of a pair. Returns whether there were any.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or written.
+    pub fn forget_half_pairs(&mut self, case_ids: [&str; 2]) -> Result<bool, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        struct Process {
+            case_id: String,
+            #[serde(default)]
+            process: u32,
+        }
+        let processes = |case_id: &str| -> BTreeSet<u32> {
+            let of_case = self.recorded.parts.iter().filter_map(|part| part.strip_prefix(case_id));
+            of_case
+                .filter_map(|rest| match rest.strip_prefix('.') {
+                    Some(process) => process.parse().ok(),
+                    None => rest.is_empty().then_some(0),
+                })
+                .collect()
+        };
+        let [first, second] = case_ids.map(processes);
+        let alone: BTreeSet<u32> = first.symmetric_difference(&second).copied().collect();
+        if alone.is_empty() {
+            return Ok(false);
+        }
+        let is_alone =
+            |case_id: &str, process| case_ids.contains(&case_id) && alone.contains(&process);
+        lines::retain(&self.folder.layout.journal(), |line: &Process| {
+            !is_alone(&line.case_id, line.process)
+        })?;
+        for (case_id, process) in
+            case_ids.iter().flat_map(|id| alone.iter().map(move |it| (id, it)))
+        {
+            self.drop_part(&part(case_id, *process))?;
+        }
+        (self.journal, self.recorded, _) = journal(&self.folder.layout)?;
+        Ok(true)
     }
 
     /// Returns the outcomes of the cases that have ended.

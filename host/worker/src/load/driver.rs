@@ -1,13 +1,13 @@
 //! Drives the loop: runs it on one thread or on several, sends its blocks to the host, and says when
 //! there are enough.
 
-use std::io;
+use std::io::{self, BufRead};
 
 use host_measure::{
     Block, Crew, MeasureError, Meter, Observer, Pattern, StopRule, Summary, SystemClock, Target,
-    Times,
+    Times, Turns,
 };
-use host_record::protocol::{ChainBlock, Message};
+use host_record::protocol::{Baton, BlockTime, ChainBlock, Message, Turn};
 use host_record::{
     Confidence, Phase, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Scheduling,
     SteadyClass,
@@ -48,6 +48,13 @@ pub(crate) trait Runner {
         rule: &StopRule,
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>>;
+
+    /// Runs it in turns, as [`Meter::take_turns`] does. Several clients take no turns: see [`Load::measure`].
+    fn take_turns<T: Turns>(
+        &mut self,
+        pattern: Pattern,
+        turns: &mut T,
+    ) -> Result<Summary, MeasureError<Error, T::Error>>;
 }
 
 /// One target on this thread.
@@ -65,6 +72,14 @@ impl<T: Target<Error = Error>> Runner for SingleTarget<'_, '_, T> {
     ) -> Result<Summary, MeasureError<Error, O::Error>> {
         self.meter.run(self.target, pattern, rule, observer)
     }
+
+    fn take_turns<S: Turns>(
+        &mut self,
+        pattern: Pattern,
+        turns: &mut S,
+    ) -> Result<Summary, MeasureError<Error, S::Error>> {
+        self.meter.take_turns(self.target, pattern, turns)
+    }
 }
 
 /// Several targets, each on a thread of its own.
@@ -76,6 +91,14 @@ impl Runner for &mut Crew<'_, SystemClock, Error> {
         observer: &mut O,
     ) -> Result<Summary, MeasureError<Error, O::Error>> {
         Crew::run(self, pattern, rule, observer)
+    }
+
+    fn take_turns<T: Turns>(
+        &mut self,
+        _: Pattern,
+        _: &mut T,
+    ) -> Result<Summary, MeasureError<Error, T::Error>> {
+        unreachable!("a case with clients takes no turns")
     }
 }
 
@@ -143,13 +166,22 @@ impl Sink {
         // Marks of runs outside a loop do not belong to a block.
         marks.iter().for_each(MarkLog::clear);
         let mut sending = Sending { sink: self, connection, between, marks };
-        runner.run(pattern, rule, &mut sending).map_err(|error| match error {
-            MeasureError::Target(error) => failure::backend(phase)(error).into(),
-            MeasureError::Sink(error) => error.into(),
-            MeasureError::ClockWentBack { before_ns, after_ns } => {
-                went_back(before_ns, after_ns).into()
-            }
-        })
+        runner.run(pattern, rule, &mut sending).map_err(|error| stop(phase, error))
+    }
+
+    /// Runs the loop in the turns that the host gives, until there are no more. `warm_up` are the queries before.
+    pub(super) fn take_turns(
+        &mut self,
+        bench: &mut Bench<'_, impl Runner>,
+        pattern: Pattern,
+        warm_up: BlockTime,
+        between: &mut dyn FnMut(),
+    ) -> Result<Summary, Stop> {
+        let Bench { connection, runner, marks, .. } = bench;
+        marks.iter().for_each(MarkLog::clear);
+        let sending = Sending { sink: self, connection, between, marks };
+        let mut turns = TakingTurns { sending, warm_up: Some(warm_up), line: String::new() };
+        runner.take_turns(pattern, &mut turns).map_err(|error| stop(Phase::Measure, error))
     }
 
     fn is_enough(&mut self) -> bool {
@@ -178,6 +210,47 @@ impl Sink {
                     half <= half_width.get() * estimate.value as f64
                 })
             }
+        }
+    }
+}
+
+/// Converts the error of a loop.
+fn stop(phase: Phase, error: MeasureError<Error, io::Error>) -> Stop {
+    match error {
+        MeasureError::Target(error) => failure::backend(phase)(error).into(),
+        MeasureError::Sink(error) => error.into(),
+        MeasureError::ClockWentBack { before_ns, after_ns } => {
+            went_back(before_ns, after_ns).into()
+        }
+    }
+}
+
+/// One side of a pair. It waits for the host's lines on standard input, which nothing else reads meanwhile.
+struct TakingTurns<'a> {
+    sending: Sending<'a>,
+    /// Queries of the warm-up, until the host has been told.
+    warm_up: Option<BlockTime>,
+    line: String,
+}
+
+impl Turns for TakingTurns<'_> {
+    type Error = io::Error;
+
+    fn next(&mut self, before: BlockTime, blocks: &[BlockTime]) -> io::Result<Option<Turn>> {
+        let before = self.warm_up.take().unwrap_or(before);
+        self.sending.connection.send(&Message::Waiting { before, blocks: blocks.to_vec() })?;
+        self.line.clear();
+        io::stdin().lock().read_line(&mut self.line)?;
+        match serde_json::from_str(&self.line)? {
+            Baton::Turn(turn) => Ok(Some(turn)),
+            Baton::End => Ok(None),
+        }
+    }
+
+    fn queries(&mut self, block: Block<'_>, is_before: bool) -> io::Result<()> {
+        match is_before {
+            true => self.sending.send(block, SamplePhase::WarmUp),
+            false => self.sending.block(block),
         }
     }
 }
@@ -211,10 +284,26 @@ impl Observer for Sending<'_> {
         if block.lane == 0 {
             sink.first_client.extend(block.times);
         }
+        let phase = sink.phase;
+        self.send(block, phase)
+    }
+
+    fn judges(&self) -> bool {
+        !matches!(self.sink.judge, Judge::None)
+    }
+
+    fn enough(&mut self, _: &Summary) -> bool {
+        self.sink.is_enough()
+    }
+}
+
+impl Sending<'_> {
+    /// Sends a block to the host.
+    fn send(&mut self, block: Block<'_>, phase: SamplePhase) -> io::Result<()> {
+        let items_per_query = self.sink.items_per_query;
         let marks = self.marks.get(block.lane as usize);
         let times = match block.times {
             Times::Chain(edges) if marks.is_none() => {
-                let Sink { phase, items_per_query, .. } = *sink;
                 let block = ChainBlock { phase, items_per_query, lane: block.lane, edges };
                 return self.connection.send_chain(block);
             }
@@ -229,19 +318,11 @@ impl Observer for Sending<'_> {
             }
         };
         self.connection.send(&Message::Samples(SampleBlock {
-            phase: sink.phase,
-            items_per_query: sink.items_per_query,
+            phase,
+            items_per_query,
             lane: block.lane,
             times,
             marks: marks.map(|log| log.take(block.times.len())),
         }))
-    }
-
-    fn judges(&self) -> bool {
-        !matches!(self.sink.judge, Judge::None)
-    }
-
-    fn enough(&mut self, _: &Summary) -> bool {
-        self.sink.is_enough()
     }
 }

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use host_machine::{Activity, Machine};
 use host_measure::{Pattern, StopRule, Summary};
+use host_record::protocol::BlockTime;
 use host_record::{
-    Conditions, Gap, Phase, RateSearch, RuleSet, SamplePhase, Scenario, Verdict, WarmUp,
-    WarmUpFacts, Warning,
+    Conditions, Energy, Gap, NotMeasured, Phase, RateSearch, RuleSet, SamplePhase, Scenario,
+    Verdict, WarmUp, WarmUpFacts, Warning,
 };
 use host_statistics::median;
 
@@ -66,7 +67,9 @@ impl Load<'_> {
         self.fill_offline_query(&latencies);
         let search = self.find(bench, &latencies, first_run_ns)?;
         let minimum_ns = self.minimum_ns(&latencies);
-        self.measure(bench, minimum_ns, warm_up, search)
+        let kept = latencies.kept();
+        let warmed_up = BlockTime { queries: kept.len() as u64, timed_ns: kept.iter().sum() };
+        self.measure(bench, minimum_ns, warmed_up, warm_up, search)
     }
 
     /// Warms up. The latencies are of the last queries, thinned.
@@ -155,6 +158,7 @@ impl Load<'_> {
         &self,
         bench: &mut Bench<'_, impl Runner>,
         minimum_ns: u64,
+        warmed_up: BlockTime,
         warm_up: Option<WarmUpFacts>,
         search: Option<RateSearch>,
     ) -> Result<Measured, Stop> {
@@ -164,13 +168,23 @@ impl Load<'_> {
             minimum_ns,
             // A query of `offline` is the whole set, of which the rules want one.
             minimum_queries: match (settings.rules, self.case.key.scenario) {
+                // The turns are as many as the ratio needs.
+                _ if settings.pair.is_some() => 1,
                 (Some(RuleSet::MlPerf), Scenario::Offline) => 1,
                 _ => settings.minimum_queries.max(1),
             },
             maximum_ns: settings.maximum_duration_ns,
         };
         let pattern = self.pattern.ok_or_else(|| failure::input("the case has no rate"))?;
-        let judge = settings.confidence.map_or(Judge::None, Judge::Narrow);
+        let in_turns = settings.pair.is_some();
+        if in_turns && (self.lanes().get() > 1 || pattern.arrivals().is_some()) {
+            return Err(failure::input("a case with arrivals or clients takes no turns").into());
+        }
+        // The interval of a pair is that of its ratio, and the host's.
+        let judge = match settings.confidence {
+            Some(confidence) if !in_turns => Judge::Narrow(confidence),
+            _ => Judge::None,
+        };
         let capacity = match (settings.confidence, settings.rules) {
             (None, None) => Thinned::CAPACITY,
             _ => Sink::MANY,
@@ -183,12 +197,20 @@ impl Load<'_> {
         let mut timed = |sampler: Option<Result<Sampler<'_>, Gap>>| {
             let mut surroundings = Surroundings::start(clock, backend, device, before);
             let written = overseer::written();
-            let summary = sink.run(bench, pattern, &rule, &mut || surroundings.sample())?;
+            let between = &mut || surroundings.sample();
+            let summary = match in_turns {
+                true => sink.take_turns(bench, pattern, warmed_up, between)?,
+                false => sink.run(bench, pattern, &rule, between)?,
+            };
             let output = written.zip(overseer::written());
             let output = output.and_then(|(before, after)| before.doubt(after));
             let after = Machine::this().activity(&host);
             let readings = sampler.map(|sampler| sampler.and_then(Sampler::end));
-            let (conditions, mut warnings) = surroundings.end(scheduling.clone());
+            let (mut conditions, mut warnings) = surroundings.end(scheduling.clone());
+            if in_turns {
+                let gap = Gap::from(NotMeasured::InTurns);
+                conditions.energy = Some(Energy { processor: Err(gap.clone()), device: Err(gap) });
+            }
             warnings.extend(output.map(Warning::from));
             Ok::<_, Stop>((summary, after, (conditions, warnings), readings))
         };

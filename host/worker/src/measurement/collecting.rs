@@ -61,6 +61,8 @@ pub(super) fn collect(
         verdict: Some(verdict),
         search: examined.search,
         warm_up: examined.warm_up,
+        // The host knows both sides.
+        paired: None,
         conditions,
         profile: examined.operators,
         device_states: examined.device_samples,

@@ -46,7 +46,10 @@ pub(super) fn open<'clock>(context: &mut Context<'clock>) -> Result<Opened<'cloc
     let baseline_memory_bytes = machine.resident_memory();
     let on_progress = context.connection.reporter(interval)?;
     let (backend, open_ns) = context.timed(Phase::Open, || library.open(on_progress))?;
-    cancel::listen(context.connection, &backend)?;
+    // A side of a pair reads the same input for its turns.
+    if case.measure.pair.is_none() {
+        cancel::listen(context.connection, &backend)?;
+    }
     let description = backend.describe().map_err(failure::backend(Phase::Open))?;
     Ok(Opened {
         backend,

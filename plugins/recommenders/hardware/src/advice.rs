@@ -472,7 +472,7 @@ impl<'a, 'o> Group<'a, 'o> {
         // A drift of the machine looks like a difference between cases that were measured one after the other.
         let took_turns = |candidate: &&&Candidate<'_>| {
             let mut specs = candidate.configuration.cases.iter().filter_map(|case| case.spec());
-            specs.all(|spec| spec.measure.order == Order::Interleaved)
+            specs.all(|spec| spec.measure.order != Order::Planned)
         };
         if !rivals.is_empty()
             && !winners.iter().chain(rivals.iter().copied()).all(|one| took_turns(&one))

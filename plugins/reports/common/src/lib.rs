@@ -13,6 +13,7 @@ mod label;
 #[cfg(feature = "made-up")]
 pub mod made_up;
 mod number;
+mod pairs;
 mod run;
 mod summary;
 mod visible;
@@ -29,6 +30,7 @@ pub use label::{Labels, case_label};
 pub use number::{
     Scale, humanise, humanise_interval, humanise_metric, parse_quantity, significant,
 };
+pub use pairs::{PAIR_HEADINGS, PAIRS_EXPLAINED, PairRow, pairs};
 pub use run::{Advice, Bin, Case, HardwareFact, PluginUse, Run, class};
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
 pub use visible::{REASON, excerpt, visible};

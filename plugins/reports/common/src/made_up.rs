@@ -11,9 +11,9 @@ use host_record::{
     AxesChoice, AxesUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape,
     DeviceInfo, Disturbance, Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputOrigin,
     InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Order,
-    Outcome, OutputParity, Pace, Parity, PeakSource, Peaks, Phase, PlacementRule, PluginIdentity,
+    Outcome, OutputParity, Pace, PairEnd, PairResult, Paired, Parity, PeakSource, Peaks, Phase, PlacementRule, PluginIdentity,
     Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling,
-    SearchEnd, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
+    SearchEnd, Side, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
 };
 use host_statistics::{prediction_interval, student_interval};
 use plugin_guest::{Cell, Recommendation, Table};
@@ -914,6 +914,34 @@ pub fn measure_in(tables: &mut Tables, case_index: u64, processes: u32, order: O
             (spec.measure.processes, spec.measure.order) = (processes, order);
         }
     });
+}
+
+/// Pairs two cases, given by their places in the plan: the second is 1.8 % slower.
+pub fn pair(tables: &mut Tables, cases: [u64; 2]) {
+    let result = PairResult {
+        processes: 12,
+        ratio: 1.018,
+        interval: Some((1.012, 1.024)),
+        deviation: Some(0.004),
+        level: 0.995,
+        half_width: 0.01,
+        end: Some(PairEnd::Differs),
+        needed: None,
+    };
+    for (position, case) in cases.into_iter().enumerate() {
+        let is_second = position == 1;
+        let paired = Paired {
+            with: case_id(cases[1 - position]),
+            side: Side::at(position),
+            ratio: 1.02,
+            total_ratio: 1.03,
+            rounds: 9,
+            block_ns: 2_000_000,
+            handover_ns: 150_000,
+            result: if is_second { result } else { result.mirrored() },
+        };
+        change_report(tables, case, |report| report.paired = Some(Box::new(paired.clone())));
+    }
 }
 
 /// Returns the id of a made-up case, given by its place in the plan.

@@ -8,6 +8,7 @@ that HTML forbids become visible symbols. Charts are inline SVG; they only show 
 
 mod chart;
 mod page;
+mod pairs;
 mod training;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};

@@ -12,7 +12,7 @@ use report_common::{
 };
 
 use crate::chart::{self, MAXIMUM_SERIES};
-use crate::training;
+use crate::{pairs, training};
 
 /// Limit on the models for which charts are drawn.
 const MAXIMUM_MODELS: usize = 6;
@@ -34,6 +34,7 @@ pub(crate) fn page(run: &Run) -> Markup {
     let sections: Vec<(&str, &str, Markup)> = [
         ("recommendations", "Recommendations", recommendations(run, &labels)),
         ("results", "Results", results(run)),
+        ("pairs", "Pairs", pairs::section(run, &labels)),
         ("distribution", "Latency distribution", distributions(run)),
         ("batch", "Latency and throughput against batch size", batches(run)),
         ("trade", "Throughput against latency", trades(run)),

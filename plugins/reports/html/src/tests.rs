@@ -348,3 +348,12 @@ fn a_trained_case_has_its_phases_and_its_curves() {
     assert!(page.contains("the last epoch's mean is 0.0100, that of the test after it 0.0200."));
     assert!(page.contains("Accuracy of the test after each of 2 epochs; the last is 90.00 %."));
 }
+
+#[test]
+fn pairs_have_a_table() {
+    let mut tables = made_up::tables(&COMPARISON);
+    made_up::pair(&mut tables, [0, 1]);
+    let page = rendered(&tables);
+    let row = "<td>+1.80 %</td><td>+1.20 % to +2.40 % (99.5 %)</td><td>slower, 12 processes</td>";
+    assert!(page.contains(row) && page.contains("id=\"pairs\""), "{page}");
+}

@@ -10,7 +10,7 @@ unit beside them or at the end of their name.
 use std::collections::BTreeMap;
 
 use host_record::{
-    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, QuantityValue,
+    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, Paired, QuantityValue,
     RateSearch, Recommendation, Verdict, Warning,
 };
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
@@ -133,6 +133,8 @@ pub struct CaseEntry<'a> {
     pub quantities: BTreeMap<&'static str, QuantityValue>,
     /// The search for the highest rate.
     pub search: Option<&'a RateSearch>,
+    /// Comparison with the case that it was measured in turns with.
+    pub paired: Option<&'a Paired>,
     /// Conditions of the measurement.
     pub conditions: Option<&'a Conditions>,
     /// Settings that the backend used.
@@ -284,6 +286,7 @@ fn case(case: &Case) -> CaseEntry<'_> {
         elapsed_ns: case.record.elapsed_ns,
         quantities: case.record.quantities(),
         search: case.search(),
+        paired: report.and_then(|report| report.paired.as_deref()),
         conditions: case.conditions(),
         used: report.map(|report| &report.used),
         results: case.results.iter().map(result).collect(),
@@ -392,6 +395,7 @@ mod tests {
       "model": "digits",
       "model-sha256": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752",
       "outcome": "finished",
+      "paired": null,
       "precision": "fp32",
       "quantities": {
         "baseline-memory": {
@@ -660,6 +664,19 @@ mod tests {
         rate: 397.5
         search: {"accepted":400.0,"curve":{"border":410.0,"bound-by":"latency","half":395.0,"shape":"slope"},"end":"found","held":{"bound-ns":4800000,"confidence":0.95,"latency-ns":4500000,"measurements":6,"of":"mean"},"probes":[{"achieved-per-second":409.5,"latency-ns":9000000,"lateness":{"maximum-ns":9000,"median-ns":100,"p99-ns":5200},"queries":500,"rate":410.0},{"latency-ns":null,"queries":90,"rate":800.0}],"rates":[400.0,395.0],"rejected":410.0}
         "#);
+    }
+
+    #[test]
+    fn a_pair_is_written_on_both_sides() {
+        let mut tables = made_up::tables(&COMPARISON);
+        made_up::pair(&mut tables, [0, 1]);
+        let mut files = BTreeMap::new();
+        Json::render(&tables, &mut files, NoOptions {}).expect("a report");
+        let document: Value = serde_json::from_slice(&files[FILE]).expect("valid JSON");
+        let [first, second] = [0, 1].map(|case| &document["cases"][case]["paired"]);
+        assert_eq!((&first["side"], &second["side"]), (&"first".into(), &"second".into()));
+        assert_eq!(second["with"], document["cases"][0]["id"]);
+        assert_eq!(second["result"]["ratio"], 1.018);
     }
 
     #[test]

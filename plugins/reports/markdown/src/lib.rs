@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
-    Advice, Case, INPUT_HEADINGS, Labels, Outcome, PARITY_HEADINGS, REASON, Run, Scenario,
-    SummaryCell, case_label, excerpt, humanise, inputs, parity_figures, summary_columns, visible,
+    Advice, Case, INPUT_HEADINGS, Labels, Outcome, PAIR_HEADINGS, PAIRS_EXPLAINED, PARITY_HEADINGS,
+    REASON, Run, Scenario, SummaryCell, case_label, excerpt, humanise, inputs, pairs, parity_figures,
+    summary_columns, visible,
 };
 
 /// The report.
@@ -68,6 +69,7 @@ fn page(run: &Run) -> String {
     page.line(&parts.join(" · "));
     advice(&mut page, run, &labels);
     results(&mut page, run, &labels);
+    compared_in_turns(&mut page, run, &labels);
     missing(&mut page, run, &labels);
     warnings(&mut page, run, &labels);
     parity(&mut page, run, &labels);
@@ -123,6 +125,20 @@ fn advice(page: &mut Page, run: &Run, labels: &Labels) {
         let _ = writeln!(page.0, "- *From the recommender {}.*", escape(plugin));
         page.0.push('\n');
     }
+}
+
+/// Writes the table of pairs, if cases were measured in pairs.
+fn compared_in_turns(page: &mut Page, run: &Run, labels: &Labels) {
+    let rows: Vec<Vec<String>> = pairs(run)
+        .iter()
+        .map(|pair| pair.cells(labels).iter().map(|cell| escape(cell)).collect())
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.line("### Pairs");
+    page.table(&PAIR_HEADINGS, &[false, false, true, true, false], &rows, MAXIMUM_ROWS);
+    page.line(PAIRS_EXPLAINED);
 }
 
 fn results(page: &mut Page, run: &Run, labels: &Labels) {
@@ -474,6 +490,16 @@ mod tests {
 
     </details>
     "#);
+    }
+
+    #[test]
+    fn pairs_have_a_table() {
+        let mut tables = made_up::tables(&COMPARISON);
+        assert!(!rendered(&tables).contains("### Pairs"));
+        made_up::pair(&mut tables, [0, 1]);
+        let text = rendered(&tables);
+        let row = "| +1.80 % | +1.20 % to +2.40 % (99.5 %) | slower, 12 processes |";
+        assert!(text.contains(row), "{text}");
     }
 
     #[test]
