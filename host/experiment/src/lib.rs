@@ -49,6 +49,7 @@ mod platform;
 mod plugins;
 mod policy;
 mod problem;
+mod profile;
 mod programs;
 mod quick;
 mod recompute;
@@ -90,6 +91,7 @@ pub use inspect::{
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;
+pub use profile::{CaseProfile, Grouping, KindShare, OperatorTimes, Profiles};
 pub use quick::{Quick, QuickManifest};
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use reports::{GuestFailure, ReportOptions, Reports, WrittenReport, report, report_again};

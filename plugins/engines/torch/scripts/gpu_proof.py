@@ -1,0 +1,469 @@
+"""Measures ResNet-50 and BERT-base here and in Python on one device, in turns, within a limit of time.
+
+    gpu_proof.py TOOL OUTPUT [--device cuda:0] [--deadline 440] [--parts paired,phases,sweep] [--small]
+
+TOOL is a folder with the programs `host` and `host-worker`, their libraries, and `plugins/`. OUTPUT gets `proof.md`,
+`proof.json` and the run folders without their samples. The models are architectures of the tool, whose weights it draws.
+Python's side is `torchvision`'s ResNet-50 and `transformers`' BERT with drawn weights, in a process of its own, with
+the PyTorch that the tool opens.
+
+paired   inference in fp32, fp16 and bf16, and training in fp32 and with autocast in bf16: both sides take turns, and
+         the side that goes first changes. Rounds are made until the time is up.
+phases   training once more with marks: phases, the cost of looking, and the peak of memory by phase.
+sweep    training with larger and larger batches until memory runs out.
+
+Both sides wait for the device after each query. TF32 is off on both. With `--small` sizes fit a processor.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+START = time.monotonic()
+PRECISIONS = ["fp32", "fp16", "bf16"]
+# Dense peaks of NVIDIA's H200 data sheet in FLOP/s, without TF32.
+PEAKS = {"NVIDIA H200": {"fp32": 67e12, "fp16": 989.5e12, "bf16": 989.5e12}}
+
+
+class Sizes:
+    def __init__(self, small):
+        self.image, self.length, self.layers = (64, 16, 2) if small else (224, 128, 12)
+        self.batch = {"resnet50": 2, "bert": 2} if small else {"resnet50": 64, "bert": 32}
+        self.warm_up, self.seconds = (0.5, 1.0) if small else (1.0, 1.5)
+        self.sweep = {
+            "resnet50": [4, 8] if small else [256, 512, 1024, 2048],
+            "bert": [4, 8] if small else [128, 512, 1024, 2048],
+        }
+        # Of a pass over one example, for the utilisation: `host inspect` counts the same.
+        self.names = {
+            "resnet50": f"resnet50:image={self.image}",
+            "bert": f"bert_base:layers={self.layers}",
+        }
+
+
+def kinds(small):
+    """Returns what is compared: name, model, mode, precision of the products."""
+    found = []
+    for model in ["resnet50", "bert"]:
+        for precision in ["fp32", "bf16"] if small else PRECISIONS:
+            found.append((f"{model} inference {precision}", model, "inference", precision))
+        for precision in ["fp32", "bf16"]:
+            found.append((f"{model} training {precision}", model, "training", precision))
+    return found
+
+
+# ---- The tool ----------------------------------------------------------------------------------------------------
+
+HEAD = """
+schema = 1
+experiment = {{ name = "{name}", seed = 7 }}
+[[model]]
+id = "{model}"
+architecture = "{architecture}"
+"""
+
+BACKEND = """
+[[backend]]
+id = "{id}"
+plugin = "torch"
+version = "^0.1"
+device = "{device}"
+options = {{ loss = "output", optimiser = "{optimiser}", phases = "{phases}", autocast = "{autocast}" }}
+"""
+
+TAIL = """
+[matrix]
+batch = {batch}
+precision = {precisions}
+mode = ["{mode}"]
+scenario = ["single-stream"]
+{length}
+[measure]
+warm-up = "{warm_up}ms"
+duration = "{duration}ms"
+minimum-queries = {queries}
+timeout = "120s"
+[[metric]]
+plugin = "latency"
+[[metric]]
+plugin = "throughput"
+[[metric]]
+plugin = "training"
+[[metric]]
+plugin = "memory"
+[[metric]]
+plugin = "model"
+[[report]]
+plugin = "csv"
+"""
+
+
+def manifest(sizes, device, name, model, mode, precisions, autocasts, batch, phases, queries=20):
+    optimiser = "sgd" if model == "resnet50" else "adamw"
+    text = HEAD.format(name=name, model=model, architecture=sizes.names[model])
+    for autocast in autocasts:
+        text += BACKEND.format(
+            id="torch" if autocast == "none" else f"autocast-{autocast}", device=device,
+            optimiser=optimiser, phases=phases, autocast=autocast,
+        )
+    length = f"sequence-length = [{sizes.length}]" if model == "bert" else ""
+    return text + TAIL.format(
+        batch=batch, precisions=json.dumps(precisions), mode=mode, length=length, queries=queries,
+        warm_up=int(sizes.warm_up * 1000), duration=int(sizes.seconds * 1000),
+    )
+
+
+class Tool:
+    def __init__(self, folder, output):
+        import torch
+
+        self.folder, self.output = Path(folder).resolve(), Path(output).resolve()
+        self.environment = dict(os.environ)
+        home = tempfile.mkdtemp(prefix="tare-home-")
+        self.environment.update(
+            HOME=home, XDG_CACHE_HOME=f"{home}/cache", XDG_DATA_HOME=f"{home}/data",
+            XDG_CONFIG_HOME=f"{home}/config",
+            TARE_RUNTIME_TORCH=str(Path(torch.__file__).parent),
+            LD_LIBRARY_PATH=f"{self.folder}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+        )
+        # PyTorch itself asks for it before it promises equal results.
+        self.environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+    def run(self, name, text, limit):
+        """Runs a manifest, and returns its cases: a list of records with their values."""
+        folder = Path(tempfile.mkdtemp(prefix="tare-run-"))
+        (folder / "it.toml").write_text(text)
+        line = [str(self.folder / "host"), "run", "it.toml", "--results", "results"]
+        done = subprocess.run(
+            line, cwd=folder, env=self.environment, capture_output=True, text=True,
+            timeout=max(limit, 10),
+        )
+        runs = sorted((folder / "results" / "runs").glob("*")) if (folder / "results").exists() else []
+        if not runs:
+            raise RuntimeError(f"{name}: {done.stderr[-3000:]}")
+        cases = {}
+        for line in (runs[-1] / "journal.jsonl").read_text().splitlines():
+            record = json.loads(line)
+            if "case-id" in record:
+                cases[record["case-id"]] = {"record": record, "values": {}}
+        results = runs[-1] / "results.jsonl"
+        for line in results.read_text().splitlines() if results.exists() else []:
+            record = json.loads(line)
+            for value in record.get("values", []):
+                if record["case-id"] in cases and "Ok" in value["value"]:
+                    cases[record["case-id"]]["values"][value["metric"]] = value["value"]["Ok"]
+        kept = self.output / "runs" / name
+        kept.mkdir(parents=True, exist_ok=True)
+        for file in ["journal.jsonl", "results.jsonl", "manifest.toml", "run.json", "finished.json"]:
+            if (runs[-1] / file).exists():
+                shutil.copy(runs[-1] / file, kept / file)
+        (kept / "stderr.txt").write_text(done.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+        return list(cases.values())
+
+
+def find(value, name):
+    """Returns the first value of this name, at any depth."""
+    if isinstance(value, dict):
+        if name in value:
+            return value[name]
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            found = find(one, name)
+            if found is not None:
+                return found
+    return None
+
+
+def failure(case):
+    """Returns why a case has no result, in one line."""
+    outcome = json.dumps(case["record"].get("outcome"))
+    if '"finished"' in outcome or '"Finished"' in outcome:
+        return None
+    message = find(case["record"].get("outcome"), "message") or outcome
+    return " ".join(str(message).split())[:200]
+
+
+def ours(tool, sizes, device, small, limit):
+    """Returns latency, throughput and peak of each kind, by the tool."""
+    found = {}
+    for model in ["resnet50", "bert"]:
+        batch = [sizes.batch[model]]
+        precisions = ["fp32", "bf16"] if small else PRECISIONS
+        plans = [
+            ("inference", manifest(sizes, device, f"{model}-inference", model, "inference", precisions, ["none"], batch, "none")),
+            ("training", manifest(sizes, device, f"{model}-training", model, "training", ["fp32"], ["none", "bf16"], batch, "none")),
+        ]
+        for mode, text in plans:
+            for case in tool.run(f"{model}-{mode}", text, limit()):
+                key = case["record"]["key"]
+                precision = "bf16" if key["backend"] == "autocast-bf16" else key["precision"]
+                name = f"{model} {mode} {precision}"
+                reason = failure(case)
+                if reason:
+                    print(f"{name}: {reason}", file=sys.stderr)
+                    continue
+                allocator = find(case["record"], "allocator") or {}
+                found[name] = {
+                    "median_ns": case["values"]["latency.p50"],
+                    "peak_bytes": find(allocator, "peak-bytes"),
+                    "device_ns": find(find(case["record"], "device-time"), "device-ns"),
+                    "flops": case["values"].get("model.operations"),
+                    "utilisation": case["values"].get("model.flops-utilisation"),
+                }
+    return found
+
+
+# ---- Python ------------------------------------------------------------------------------------------------------
+
+
+def theirs_child(arguments):
+    """Prints a line of JSON for each kind."""
+    import torch
+    import torchvision
+    from transformers import BertConfig, BertModel
+
+    sizes, device = Sizes(arguments.small), torch.device(arguments.device)
+    is_cuda = device.type == "cuda"
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+    class Bert(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            config = BertConfig(num_hidden_layers=sizes.layers, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+            config._attn_implementation = "sdpa"
+            self.bert = BertModel(config)
+
+        def forward(self, ids, mask, kinds):
+            return self.bert(input_ids=ids, attention_mask=mask, token_type_ids=kinds).last_hidden_state
+
+    def wait():
+        if is_cuda:
+            torch.cuda.synchronize()
+
+    def batches(model, dtype):
+        size, made = sizes.batch[model], []
+        for seed in range(4):
+            random = torch.Generator().manual_seed(seed)
+            if model == "resnet50":
+                made.append((torch.rand(size, 3, sizes.image, sizes.image, generator=random).to(dtype),))
+            else:
+                ids = torch.randint(0, 30522, (size, sizes.length), generator=random)
+                made.append((ids, torch.ones_like(ids), torch.zeros_like(ids)))
+        return made
+
+    for name, model, mode, precision in kinds(arguments.small):
+        torch.manual_seed(7)
+        network = torchvision.models.resnet50() if model == "resnet50" else Bert()
+        dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
+        if mode == "inference":
+            network = network.to(device=device, dtype=dtype).eval()
+            data = [tuple(one.to(device) for one in batch) for batch in batches(model, dtype)]
+
+            def query(batch):
+                with torch.inference_mode():
+                    network(*batch)
+                wait()
+
+        else:
+            network = network.to(device).train()
+            data = batches(model, torch.float32)
+            weights = [one for one in network.parameters() if one.requires_grad]
+            if model == "resnet50":
+                update = torch.optim.SGD(weights, lr=0.01, momentum=0.9, fused=True)
+            else:
+                update = torch.optim.AdamW(weights, lr=0.001, weight_decay=0.01, fused=True)
+
+            def query(batch):
+                batch = tuple(one.to(device) for one in batch)
+                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16"):
+                    output = network(*batch)
+                loss = output.float().mean()
+                loss.backward()
+                update.step()
+                update.zero_grad()
+                wait()
+
+        if is_cuda:
+            torch.cuda.reset_peak_memory_stats()
+        times, at = [], 0
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < sizes.warm_up:
+            query(data[at % len(data)])
+            at += 1
+        begun = time.perf_counter()
+        while time.perf_counter() - begun < sizes.seconds or len(times) < (3 if arguments.small else 20):
+            before = time.perf_counter_ns()
+            query(data[at % len(data)])
+            times.append(time.perf_counter_ns() - before)
+            at += 1
+        peak = torch.cuda.max_memory_allocated() if is_cuda else None
+        print(json.dumps({"name": name, "median_ns": statistics.median(times), "peak_bytes": peak}), flush=True)
+        network = update = weights = data = query = None
+        if is_cuda:
+            torch.cuda.empty_cache()
+
+
+def theirs(arguments, limit):
+    line = [sys.executable, __file__, "--child", "--device", arguments.device]
+    line += ["--small"] if arguments.small else []
+    done = subprocess.run(line, capture_output=True, text=True, timeout=max(limit, 10))
+    if done.returncode != 0:
+        raise RuntimeError(f"Python's side: {done.stderr[-3000:]}")
+    return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+
+
+# ---- Results -----------------------------------------------------------------------------------------------------
+
+
+def interval(values):
+    """Returns the narrowest interval of ranks that holds the median with 95 % or more, if there is one."""
+    values, count = sorted(values), len(values)
+    for low in range(count // 2, 0, -1):
+        tail = sum(math.comb(count, below) for below in range(low)) / 2**count
+        if 1 - 2 * tail >= 0.95:
+            return values[low - 1], values[count - low]
+    return None
+
+
+def mebibytes(value):
+    return "" if value is None else f"{value / 2**20:,.0f}"
+
+
+def report(arguments, sizes, name, found):
+    peaks = PEAKS.get(name, {})
+    lines = [f"# {name}", "", f"{found['python']}, TF32 off. Times in ms; memory in MiB.", ""]
+    rounds = found["rounds"]
+    if rounds:
+        lines += [
+            f"## Here and in Python, {len(rounds)} rounds in turns", "",
+            "*difference* is the median over rounds of the ratio of both medians, less one, with all rounds' range or "
+            "(from 6 rounds on) its interval by the sign test. *utilisation*: operations of a pass, times three in "
+            "training, by the peak of the device for the precision of the products.", "",
+            "| what | batch | Python | here | difference | range | samples/s | utilisation | peak, Python | peak, here |",
+            "|---|--:|--:|--:|--:|---|--:|--:|--:|--:|",
+        ]
+        for kind, model, mode, precision in kinds(arguments.small):
+            pairs = [(one["ours"][kind], one["theirs"][kind]) for one in rounds if kind in one["ours"] and kind in one["theirs"]]
+            if not pairs:
+                lines.append(f"| {kind} | | | no result | | | | | | |")
+                continue
+            ratios = [(left["median_ns"] / right["median_ns"] - 1) * 100 for left, right in pairs]
+            low, high = interval(ratios) or (min(ratios), max(ratios))
+            here = statistics.median(left["median_ns"] for left, _ in pairs)
+            python = statistics.median(right["median_ns"] for _, right in pairs)
+            batch = sizes.batch[model]
+            flops = next((one["ours"][f"{model} inference fp32"]["flops"] for one in rounds if f"{model} inference fp32" in one["ours"]), None)
+            use = ""
+            if flops and precision in peaks:
+                use = f"{flops * (3 if mode == 'training' else 1) / (here / 1e9) / peaks[precision] * 100:.1f} %"
+            lines.append(
+                f"| {kind} | {batch} | {python / 1e6:.3f} | {here / 1e6:.3f} | {statistics.median(ratios):+.1f} % | "
+                f"{low:+.1f} to {high:+.1f} % | {batch / here * 1e9:,.0f} | {use} | "
+                f"{mebibytes(pairs[-1][1]['peak_bytes'])} | {mebibytes(pairs[-1][0]['peak_bytes'])} |"
+            )
+    if found["phases"]:
+        lines += ["", "## Phases of a step", ""]
+        for kind, values in found["phases"].items():
+            lines.append(f"- {kind}: " + ", ".join(f"{name} {value}" for name, value in values.items()))
+    if found["sweep"]:
+        lines += ["", "## Batches until memory runs out (training, fp32)", "", "| model | batch | step | samples/s | peak | result |", "|---|--:|--:|--:|--:|---|"]
+        for one in found["sweep"]:
+            step = one.get("median_ns")
+            shown = ("", "") if step is None else (f"{step / 1e6:.1f}", f"{one['batch'] / step * 1e9:,.0f}")
+            lines.append(f"| {one['model']} | {one['batch']} | {shown[0]} | {shown[1]} | {mebibytes(one.get('peak_bytes'))} | {one['result']} |")
+    text = "\n".join(lines) + "\n"
+    output = Path(arguments.output)
+    (output / "proof.md").write_text(text)
+    (output / "proof.json").write_text(json.dumps(found, indent=1))
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tool", nargs="?")
+    parser.add_argument("output", nargs="?")
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--deadline", type=float, default=440, help="seconds after which nothing new begins")
+    parser.add_argument("--parts", default="phases,sweep,paired")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--child", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.child:
+        return theirs_child(arguments)
+    import torch
+
+    sizes, parts = Sizes(arguments.small), arguments.parts.split(",")
+    Path(arguments.output).mkdir(parents=True, exist_ok=True)
+    tool = Tool(arguments.tool, arguments.output)
+    device = arguments.device if arguments.device != "cpu" else "cpu:0"
+    name = torch.cuda.get_device_name(0) if arguments.device.startswith("cuda") else "processor"
+    python = f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}"
+    found = {"python": python, "rounds": [], "phases": {}, "sweep": []}
+
+    def left():
+        return arguments.deadline - (time.monotonic() - START)
+
+    def said(what):
+        print(f"{time.monotonic() - START:6.1f} s: {what}", flush=True)
+        report(arguments, sizes, name, found)
+
+    if "phases" in parts:
+        for model in ["resnet50", "bert"]:
+            text = manifest(sizes, device, f"{model}-phases", model, "training", ["fp32"], ["none", "bf16"], [sizes.batch[model]], "each")
+            for case in tool.run(f"{model}-phases", text, left() + 60):
+                kind = f"{model} {case['record']['key']['backend']}"
+                values = case["values"]
+                shown = {"failed": failure(case)} if failure(case) else {
+                    key.removeprefix("training.share."): f"{value:.1f} %"
+                    for key, value in values.items() if key.startswith("training.share.")
+                }
+                for key in ["training.explained", "training.cost-of-looking"]:
+                    if key in values:
+                        shown[key.removeprefix("training.")] = f"{values[key]:.2f} %"
+                for phase in find(case["record"], "phase-memory") or []:
+                    if isinstance(phase, dict) and "peak-bytes" in phase:
+                        shown[f"peak in {phase['phase']}"] = f"{mebibytes(phase['peak-bytes'])} MiB"
+                found["phases"][kind] = shown
+            said(f"phases of {model}")
+    if "sweep" in parts:
+        for model in ["resnet50", "bert"]:
+            if left() < 60:
+                said("no time for more of the sweep")
+                break
+            text = manifest(sizes, device, f"{model}-sweep", model, "training", ["fp32"], ["none"], sizes.sweep[model], "none", 3)
+            for case in tool.run(f"{model}-sweep", text, left() + 60):
+                reason = failure(case)
+                one = {"model": model, "batch": case["record"]["key"]["batch"], "result": reason or "measured"}
+                if not reason:
+                    one["median_ns"] = case["values"].get("latency.p50")
+                    one["peak_bytes"] = find(find(case["record"], "allocator"), "peak-bytes")
+                found["sweep"].append(one)
+            said(f"sweep of {model}")
+    longest = 0.0
+    while "paired" in parts and (not found["rounds"] or left() > longest * 1.1):
+        begun, number = time.monotonic(), len(found["rounds"])
+        if number % 2 == 0:
+            here = ours(tool, sizes, device, arguments.small, lambda: left() + 60)
+            python = theirs(arguments, left() + 60)
+        else:
+            python = theirs(arguments, left() + 60)
+            here = ours(tool, sizes, device, arguments.small, lambda: left() + 60)
+        found["rounds"].append({"ours": here, "theirs": python})
+        longest = max(longest, time.monotonic() - begun)
+        said(f"round {number + 1}")
+    print(report(arguments, sizes, name, found))
+
+
+if __name__ == "__main__":
+    main()
