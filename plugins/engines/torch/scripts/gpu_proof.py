@@ -1,6 +1,6 @@
 """Measures ResNet-50 and BERT-base here and in Python on one device, in turns, within a limit of time.
 
-    gpu_proof.py TOOL OUTPUT [--device cuda:0] [--deadline 440] [--parts paired,phases,sweep] [--small]
+    gpu_proof.py TOOL OUTPUT [--device cuda:0] [--deadline 440] [--parts phases,sweep,paired] [--size full]
 
 TOOL is a folder with the programs `host` and `host-worker`, their libraries, and `plugins/`. OUTPUT gets `proof.md`,
 `proof.json` and the run folders without their samples. The models are architectures of the tool, whose weights it draws.
@@ -11,8 +11,11 @@ paired   inference in fp32, fp16 and bf16, and training in fp32 and with autocas
          the side that goes first changes. Rounds are made until the time is up.
 phases   training once more with marks: phases, the cost of looking, and the peak of memory by phase.
 sweep    training with larger and larger batches until memory runs out.
+scaling  training on 1, 2 and 4 devices together, or on as many groups of threads of a processor, each with the same
+         part of the batch. Not among the parts by default.
 
-Both sides wait for the device after each query. TF32 is off on both. With `--small` sizes fit a processor.
+Both sides wait for the device after each query. TF32 is off on both. `--size small` tries the script out on a
+processor, and `--size medium` compares both sides there, with `--threads 1`.
 """
 
 import argparse
@@ -28,20 +31,26 @@ import time
 from pathlib import Path
 
 START = time.monotonic()
-PRECISIONS = ["fp32", "fp16", "bf16"]
 # Dense peaks of NVIDIA's H200 data sheet in FLOP/s, without TF32.
 PEAKS = {"NVIDIA H200": {"fp32": 67e12, "fp16": 989.5e12, "bf16": 989.5e12}}
 
 
 class Sizes:
-    def __init__(self, small):
-        self.image, self.length, self.layers = (64, 16, 2) if small else (224, 128, 12)
-        self.batch = {"resnet50": 2, "bert": 2} if small else {"resnet50": 64, "bert": 32}
-        self.warm_up, self.seconds = (0.5, 1.0) if small else (1.0, 1.5)
+    def __init__(self, size):
+        self.size, is_full = size, size == "full"
+        self.image, self.length, self.layers = {
+            "small": (64, 16, 2), "medium": (128, 64, 4), "full": (224, 128, 12),
+        }[size]
+        resnet50, bert = {"small": (2, 2), "medium": (4, 4), "full": (64, 32)}[size]
+        self.batch = {"resnet50": resnet50, "bert": bert}
+        self.warm_up, self.seconds = {"small": (0.2, 0.5), "medium": (1.0, 4.0), "full": (1.0, 1.5)}[size]
+        self.least = 20 if is_full else 5
         self.sweep = {
-            "resnet50": [4, 8] if small else [256, 512, 1024, 2048],
-            "bert": [4, 8] if small else [128, 512, 1024, 2048],
+            "resnet50": [256, 1024, 2048] if is_full else [4, 8],
+            "bert": [128, 512, 2048] if is_full else [4, 8],
         }
+        # A processor without instructions for them computes these in software.
+        self.precisions = ["fp32", "fp16", "bf16"] if is_full else ["fp32"]
         # Of a pass over one example, for the utilisation: `host inspect` counts the same.
         self.names = {
             "resnet50": f"resnet50:image={self.image}",
@@ -49,15 +58,21 @@ class Sizes:
         }
 
 
-def kinds(small):
+def kinds(sizes):
     """Returns what is compared: name, model, mode, precision of the products."""
     found = []
     for model in ["resnet50", "bert"]:
-        for precision in ["fp32", "bf16"] if small else PRECISIONS:
+        for precision in sizes.precisions:
             found.append((f"{model} inference {precision}", model, "inference", precision))
-        for precision in ["fp32", "bf16"]:
+        for precision in [one for one in sizes.precisions if one != "fp16"]:
             found.append((f"{model} training {precision}", model, "training", precision))
     return found
+
+
+def sizes_of(arguments):
+    sizes = Sizes(arguments.size)
+    sizes.threads = arguments.threads
+    return sizes
 
 
 # ---- The tool ----------------------------------------------------------------------------------------------------
@@ -76,7 +91,8 @@ id = "{id}"
 plugin = "torch"
 version = "^0.1"
 device = "{device}"
-options = {{ loss = "output", optimiser = "{optimiser}", phases = "{phases}", autocast = "{autocast}" }}
+{threads}
+options = {{ loss = "output", optimiser = "{optimiser}", phases = "{phases}", autocast = "{autocast}", replicas = {replicas} }}
 """
 
 TAIL = """
@@ -97,6 +113,7 @@ plugin = "latency"
 plugin = "throughput"
 [[metric]]
 plugin = "training"
+options = {{ phases = ["copy", "forward", "loss", "backward", "exchange", "optimiser", "zeroing"] }}
 [[metric]]
 plugin = "memory"
 [[metric]]
@@ -106,17 +123,18 @@ plugin = "csv"
 """
 
 
-def manifest(sizes, device, name, model, mode, precisions, autocasts, batch, phases, queries=20):
+def manifest(sizes, device, name, model, mode, precisions, autocasts, batch, phases, queries=None, replicas=1):
     optimiser = "sgd" if model == "resnet50" else "adamw"
     text = HEAD.format(name=name, model=model, architecture=sizes.names[model])
     for autocast in autocasts:
         text += BACKEND.format(
             id="torch" if autocast == "none" else f"autocast-{autocast}", device=device,
-            optimiser=optimiser, phases=phases, autocast=autocast,
+            optimiser=optimiser, phases=phases, autocast=autocast, replicas=replicas,
+            threads=f"threads = {sizes.threads}" if sizes.threads else "",
         )
     length = f"sequence-length = [{sizes.length}]" if model == "bert" else ""
     return text + TAIL.format(
-        batch=batch, precisions=json.dumps(precisions), mode=mode, length=length, queries=queries,
+        batch=batch, precisions=json.dumps(precisions), mode=mode, length=length, queries=queries or sizes.least,
         warm_up=int(sizes.warm_up * 1000), duration=int(sizes.seconds * 1000),
     )
 
@@ -193,28 +211,37 @@ def failure(case):
     return " ".join(str(message).split())[:200]
 
 
-def ours(tool, sizes, device, small, limit):
+def median(case):
+    """Returns the median time of a query; that of a step needs no number of them."""
+    for name in ["latency.p50", "training.step", "latency.mean"]:
+        if name in case["values"]:
+            return case["values"][name]
+    return None
+
+
+def ours(tool, sizes, device, limit):
     """Returns latency, throughput and peak of each kind, by the tool."""
     found = {}
     for model in ["resnet50", "bert"]:
         batch = [sizes.batch[model]]
-        precisions = ["fp32", "bf16"] if small else PRECISIONS
+        precisions = sizes.precisions
+        casts = ["none", "bf16"] if "bf16" in precisions else ["none"]
         plans = [
             ("inference", manifest(sizes, device, f"{model}-inference", model, "inference", precisions, ["none"], batch, "none")),
-            ("training", manifest(sizes, device, f"{model}-training", model, "training", ["fp32"], ["none", "bf16"], batch, "none")),
+            ("training", manifest(sizes, device, f"{model}-training", model, "training", ["fp32"], casts, batch, "none")),
         ]
         for mode, text in plans:
             for case in tool.run(f"{model}-{mode}", text, limit()):
                 key = case["record"]["key"]
                 precision = "bf16" if key["backend"] == "autocast-bf16" else key["precision"]
                 name = f"{model} {mode} {precision}"
-                reason = failure(case)
+                reason = failure(case) or (median(case) is None and "it has no median")
                 if reason:
                     print(f"{name}: {reason}", file=sys.stderr)
                     continue
                 allocator = find(case["record"], "allocator") or {}
                 found[name] = {
-                    "median_ns": case["values"]["latency.p50"],
+                    "median_ns": median(case),
                     "peak_bytes": find(allocator, "peak-bytes"),
                     "device_ns": find(find(case["record"], "device-time"), "device-ns"),
                     "flops": case["values"].get("model.operations"),
@@ -232,7 +259,9 @@ def theirs_child(arguments):
     import torchvision
     from transformers import BertConfig, BertModel
 
-    sizes, device = Sizes(arguments.small), torch.device(arguments.device)
+    sizes, device = sizes_of(arguments), torch.device(arguments.device)
+    if sizes.threads:
+        torch.set_num_threads(sizes.threads)
     is_cuda = device.type == "cuda"
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
@@ -253,16 +282,21 @@ def theirs_child(arguments):
 
     def batches(model, dtype):
         size, made = sizes.batch[model], []
-        for seed in range(4):
+        # As many as the tool keeps: 64, in at most 256 MiB.
+        each = size * (3 * sizes.image**2 * 4 if model == "resnet50" else 3 * sizes.length * 8)
+        for seed in range(max(1, min(64, 2**28 // each))):
             random = torch.Generator().manual_seed(seed)
             if model == "resnet50":
                 made.append((torch.rand(size, 3, sizes.image, sizes.image, generator=random).to(dtype),))
             else:
                 ids = torch.randint(0, 30522, (size, sizes.length), generator=random)
-                made.append((ids, torch.ones_like(ids), torch.zeros_like(ids)))
+                mask = torch.ones_like(ids)
+                # `transformers` leaves out a mask that hides nothing; the graph does not.
+                mask[0, -1] = 0
+                made.append((ids, mask, torch.zeros_like(ids)))
         return made
 
-    for name, model, mode, precision in kinds(arguments.small):
+    for name, model, mode, precision in kinds(sizes):
         torch.manual_seed(7)
         network = torchvision.models.resnet50() if model == "resnet50" else Bert()
         dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
@@ -302,7 +336,7 @@ def theirs_child(arguments):
             query(data[at % len(data)])
             at += 1
         begun = time.perf_counter()
-        while time.perf_counter() - begun < sizes.seconds or len(times) < (3 if arguments.small else 20):
+        while time.perf_counter() - begun < sizes.seconds or len(times) < sizes.least:
             before = time.perf_counter_ns()
             query(data[at % len(data)])
             times.append(time.perf_counter_ns() - before)
@@ -316,7 +350,7 @@ def theirs_child(arguments):
 
 def theirs(arguments, limit):
     line = [sys.executable, __file__, "--child", "--device", arguments.device]
-    line += ["--small"] if arguments.small else []
+    line += ["--size", arguments.size, "--threads", str(arguments.threads)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=max(limit, 10))
     if done.returncode != 0:
         raise RuntimeError(f"Python's side: {done.stderr[-3000:]}")
@@ -353,7 +387,7 @@ def report(arguments, sizes, name, found):
             "| what | batch | Python | here | difference | range | samples/s | utilisation | peak, Python | peak, here |",
             "|---|--:|--:|--:|--:|---|--:|--:|--:|--:|",
         ]
-        for kind, model, mode, precision in kinds(arguments.small):
+        for kind, model, mode, precision in kinds(sizes):
             pairs = [(one["ours"][kind], one["theirs"][kind]) for one in rounds if kind in one["ours"] and kind in one["theirs"]]
             if not pairs:
                 lines.append(f"| {kind} | | | no result | | | | | | |")
@@ -382,6 +416,21 @@ def report(arguments, sizes, name, found):
             step = one.get("median_ns")
             shown = ("", "") if step is None else (f"{step / 1e6:.1f}", f"{one['batch'] / step * 1e9:,.0f}")
             lines.append(f"| {one['model']} | {one['batch']} | {shown[0]} | {shown[1]} | {mebibytes(one.get('peak_bytes'))} | {one['result']} |")
+    if found["scaling"]:
+        lines += [
+            "", "## Several devices", "",
+            "*efficiency*: samples/s by those of one device, by the number of devices; each has the same part of the batch.", "",
+            "| model | devices | batch | samples/s | efficiency | exchange |", "|---|--:|--:|--:|--:|--:|",
+        ]
+        for one in found["scaling"]:
+            alone = next((other["throughput"] for other in found["scaling"] if other["model"] == one["model"] and other["replicas"] == 1), None)
+            rate = one["throughput"]
+            if not rate:
+                lines.append(f"| {one['model']} | {one['replicas']} | {one['batch']} | {one['failed'] or 'no throughput'} | | |")
+                continue
+            efficiency = f"{rate / alone / one['replicas'] * 100:.1f} %" if alone else ""
+            exchange = "" if one["exchange"] is None else f"{one['exchange']:.1f} %"
+            lines.append(f"| {one['model']} | {one['replicas']} | {one['batch']} | {rate:,.1f} | {efficiency} | {exchange} |")
     text = "\n".join(lines) + "\n"
     output = Path(arguments.output)
     (output / "proof.md").write_text(text)
@@ -396,20 +445,21 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--deadline", type=float, default=440, help="seconds after which nothing new begins")
     parser.add_argument("--parts", default="phases,sweep,paired")
-    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--size", default="full", choices=["small", "medium", "full"])
+    parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--child", action="store_true")
     arguments = parser.parse_args()
     if arguments.child:
         return theirs_child(arguments)
     import torch
 
-    sizes, parts = Sizes(arguments.small), arguments.parts.split(",")
+    sizes, parts = sizes_of(arguments), arguments.parts.split(",")
     Path(arguments.output).mkdir(parents=True, exist_ok=True)
     tool = Tool(arguments.tool, arguments.output)
     device = arguments.device if arguments.device != "cpu" else "cpu:0"
     name = torch.cuda.get_device_name(0) if arguments.device.startswith("cuda") else "processor"
     python = f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}"
-    found = {"python": python, "rounds": [], "phases": {}, "sweep": []}
+    found = {"python": python, "rounds": [], "phases": {}, "sweep": [], "scaling": []}
 
     def left():
         return arguments.deadline - (time.monotonic() - START)
@@ -419,8 +469,9 @@ def main():
         report(arguments, sizes, name, found)
 
     if "phases" in parts:
+        casts = ["none", "bf16"] if "bf16" in sizes.precisions else ["none"]
         for model in ["resnet50", "bert"]:
-            text = manifest(sizes, device, f"{model}-phases", model, "training", ["fp32"], ["none", "bf16"], [sizes.batch[model]], "each")
+            text = manifest(sizes, device, f"{model}-phases", model, "training", ["fp32"], casts, [sizes.batch[model]], "each")
             for case in tool.run(f"{model}-phases", text, left() + 60):
                 kind = f"{model} {case['record']['key']['backend']}"
                 values = case["values"]
@@ -431,9 +482,9 @@ def main():
                 for key in ["training.explained", "training.cost-of-looking"]:
                     if key in values:
                         shown[key.removeprefix("training.")] = f"{values[key]:.2f} %"
-                for phase in find(case["record"], "phase-memory") or []:
-                    if isinstance(phase, dict) and "peak-bytes" in phase:
-                        shown[f"peak in {phase['phase']}"] = f"{mebibytes(phase['peak-bytes'])} MiB"
+                memory = find(case["record"], "phase-memory") or {}
+                for phase in memory.get("Ok", []):
+                    shown[f"peak in {phase['phase']}"] = f"{mebibytes(phase['peak-bytes'])} MiB"
                 found["phases"][kind] = shown
             said(f"phases of {model}")
     if "sweep" in parts:
@@ -446,23 +497,42 @@ def main():
                 reason = failure(case)
                 one = {"model": model, "batch": case["record"]["key"]["batch"], "result": reason or "measured"}
                 if not reason:
-                    one["median_ns"] = case["values"].get("latency.p50")
+                    one["median_ns"] = median(case)
                     one["peak_bytes"] = find(find(case["record"], "allocator"), "peak-bytes")
                 found["sweep"].append(one)
             said(f"sweep of {model}")
+    if "scaling" in parts:
+        there = torch.cuda.device_count() if arguments.device.startswith("cuda") else 4
+        casts = ["none", "bf16"] if "bf16" in sizes.precisions else ["none"]
+        for model in ["resnet50", "bert"]:
+            for replicas in [one for one in [1, 2, 4, 8] if one <= there]:
+                batch = [sizes.batch[model] * replicas]
+                text = manifest(sizes, device, f"{model}-{replicas}", model, "training", ["fp32"], casts, batch, "each", None, replicas)
+                for case in tool.run(f"{model}-{replicas}", text, left() + 60):
+                    one = {"model": f"{model}, {case['record']['key']['backend']}", "replicas": replicas, "batch": batch[0]}
+                    one["failed"] = failure(case)
+                    one["throughput"] = case["values"].get("training.throughput")
+                    marks = case["values"]
+                    one["exchange"] = next((v for k, v in marks.items() if k == "training.share.exchange"), None)
+                    found["scaling"].append(one)
+                said(f"{replicas} replicas of {model}")
     longest = 0.0
     while "paired" in parts and (not found["rounds"] or left() > longest * 1.1):
         begun, number = time.monotonic(), len(found["rounds"])
         if number % 2 == 0:
-            here = ours(tool, sizes, device, arguments.small, lambda: left() + 60)
+            here = ours(tool, sizes, device, lambda: left() + 60)
             python = theirs(arguments, left() + 60)
         else:
             python = theirs(arguments, left() + 60)
-            here = ours(tool, sizes, device, arguments.small, lambda: left() + 60)
+            here = ours(tool, sizes, device, lambda: left() + 60)
         found["rounds"].append({"ours": here, "theirs": python})
         longest = max(longest, time.monotonic() - begun)
         said(f"round {number + 1}")
     print(report(arguments, sizes, name, found))
+    # In one file, which is easier to bring back.
+    runs = Path(arguments.output) / "runs"
+    shutil.make_archive(str(runs), "gztar", runs)
+    shutil.rmtree(runs)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ fn described(kind: &str, index: i32) -> (Option<String>, Option<u64>) {
 }
 
 /// Returns the number of devices that CUDA, or ROCm in its place, has.
-fn cuda_count() -> i64 {
+pub(crate) fn cuda_count() -> i64 {
     if tch::Cuda::is_available() { tch::Cuda::device_count() } else { 0 }
 }
 

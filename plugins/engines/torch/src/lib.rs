@@ -45,6 +45,17 @@ pub struct TorchBackend {
     without_cuda: Option<String>,
 }
 
+impl TorchBackend {
+    /// Returns the extensions that are offered: libtorch counts memory and records events on graphics processors alone.
+    fn extensions(&self) -> Vec<&'static str> {
+        let mut all = vec![MARKS, PHASE_MEMORY, PROFILE, TRAINING];
+        if devices::cuda_count() > 0 {
+            all.extend([ALLOCATOR, DEVICE_TIMER]);
+        }
+        all
+    }
+}
+
 impl Backend for TorchBackend {
     type Model = TorchModel;
 
@@ -59,14 +70,15 @@ impl Backend for TorchBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "libtorch".into(),
             engine_version: TORCH.into(),
-            extensions: [ALLOCATOR, DEVICE_TIMER, MARKS, PHASE_MEMORY, PROFILE, TRAINING]
-                .map(str::to_owned)
-                .into(),
+            extensions: self.extensions().into_iter().map(str::to_owned).collect(),
             modes: vec!["inference".into(), "training".into()],
         }
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        if !self.extensions().contains(&name) {
+            return None;
+        }
         match name {
             ALLOCATOR => Some(allocator::<Self>()),
             DEVICE_TIMER => Some(device_timer::<Self>()),
