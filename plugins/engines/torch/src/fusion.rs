@@ -8,7 +8,7 @@ exported. The option `fusion` leaves it out. A group is replaced if no value wit
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tch::Kind;
+use tch::{Kind, Tensor};
 
 use crate::onnx::{Attributes, Graph, Node};
 
@@ -42,6 +42,24 @@ impl Uses {
     fn maker(&self, graph: &Graph, name: &str, operator: &str) -> Option<usize> {
         let at = *self.makers.get(name)?;
         (graph.nodes[at].operator == operator).then_some(at)
+    }
+
+    /// Returns a weight or a constant by name. Exporters that store equal weights once use it through `Identity`.
+    fn weight(&self, graph: &Graph, name: &str) -> Option<Tensor> {
+        let mut name = name;
+        // A circle would not end.
+        for _ in 0..graph.nodes.len().max(1) {
+            if let Some(weight) = graph.weights.get(name) {
+                return Some(weight.shallow_clone());
+            }
+            let node = &graph.nodes[*self.makers.get(name)?];
+            match node.operator.as_str() {
+                "Identity" => name = node.inputs.first()?,
+                "Constant" => return node.attributes.tensor("value"),
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Returns the node that alone uses the first output of a node, if it is of this operator.
@@ -89,10 +107,7 @@ pub(crate) fn fuse(graph: &mut Graph) {
 
 /// Returns the only element of a weight of real numbers.
 fn number(graph: &Graph, uses: &Uses, name: &str) -> Option<f64> {
-    let weight = match graph.weights.get(name) {
-        Some(weight) => weight.shallow_clone(),
-        None => graph.nodes[uses.maker(graph, name, "Constant")?].attributes.tensor("value")?,
-    };
+    let weight = uses.weight(graph, name)?;
     if weight.numel() != 1 {
         return None;
     }
@@ -142,10 +157,10 @@ fn linear(graph: &Graph, uses: &Uses, at: usize) -> Option<Group> {
     if product.operator != "MatMul" {
         return None;
     }
-    let matrix_sizes = graph.weights.get(matrix).map(tch::Tensor::size)?;
+    let matrix_sizes = uses.weight(graph, matrix)?.size();
     let sum = uses.only_user(graph, at, "Add")?;
     let bias = other(&graph.nodes[sum], product.outputs.first()?)?;
-    let bias_sizes = graph.weights.get(bias).map(tch::Tensor::size)?;
+    let bias_sizes = uses.weight(graph, bias)?.size();
     let fits = matches!((matrix_sizes.as_slice(), bias_sizes.as_slice()), ([_, width], [biases]) if width == biases);
     let inputs = vec![x.clone(), matrix.clone(), bias.to_owned()];
     fits.then(|| Group { nodes: vec![at, sum], node: node(graph, sum, LINEAR, inputs) })
@@ -268,7 +283,7 @@ mod tests {
         }
     }
 
-    fn graph(nodes: Vec<Node>, weights: &[(&str, tch::Tensor)], outputs: &[&str]) -> Graph {
+    fn graph(nodes: Vec<Node>, weights: &[(&str, Tensor)], outputs: &[&str]) -> Graph {
         let weights =
             weights.iter().map(|(name, weight)| ((*name).to_owned(), weight.shallow_clone()));
         Graph {
@@ -289,22 +304,25 @@ mod tests {
         all.iter().map(|(operator, _)| operator.as_str()).collect()
     }
 
-    fn number(value: f32) -> tch::Tensor {
-        tch::Tensor::from_slice(&[value]).reshape([1_i64; 0])
+    fn number(value: f32) -> Tensor {
+        Tensor::from_slice(&[value]).reshape([1_i64; 0])
     }
 
     #[test]
     fn a_product_with_weights_and_a_bias_are_one() {
         let weights = [
-            ("w", tch::Tensor::ones([4, 3], (Kind::Float, tch::Device::Cpu))),
-            ("b", tch::Tensor::ones([3], (Kind::Float, tch::Device::Cpu))),
-            ("c", tch::Tensor::ones([1], (Kind::Float, tch::Device::Cpu))),
+            ("w", Tensor::ones([4, 3], (Kind::Float, tch::Device::Cpu))),
+            ("b", Tensor::ones([3], (Kind::Float, tch::Device::Cpu))),
+            ("c", Tensor::ones([1], (Kind::Float, tch::Device::Cpu))),
         ];
         let nodes = |bias: &str| {
             vec![node("MatMul", &["x", "w"], "p"), node("Add", &[bias, "p"], "y")]
         };
         let found = fused(graph(nodes("b"), &weights, &["y"]));
         assert_eq!(found, [(LINEAR.to_owned(), vec!["x".into(), "w".into(), "b".into()])]);
+        let mut shared = vec![node("Identity", &["b"], "same")];
+        shared.extend(nodes("same"));
+        assert_eq!(names(&fused(graph(shared, &weights, &["y"]))), ["Identity", LINEAR]);
         // Another width, and a value that is used elsewhere.
         assert_eq!(names(&fused(graph(nodes("c"), &weights, &["y"]))), ["MatMul", "Add"]);
         assert_eq!(names(&fused(graph(nodes("b"), &weights, &["y", "p"]))), ["MatMul", "Add"]);

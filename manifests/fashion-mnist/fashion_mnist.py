@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Write Fashion-MNIST as `../fashion-mnist.toml` reads it.
+"""Write Fashion-MNIST as `fashion-mnist.toml` beside this script reads it.
 
     python3 fashion_mnist.py                          # From Debian's package `dataset-fashion-mnist`.
     python3 fashion_mnist.py --source FOLDER          # From another folder with the four `.gz` files.
@@ -56,11 +56,11 @@ def write_data(source, output):
         images.append(idx(source / f"{part}-images-idx3-ubyte.gz", count, (28, 28)))
         labels.append(idx(source / f"{part}-labels-idx1-ubyte.gz", count, ()))
     total = sum(PARTS.values())
-    write_npy(output / "fashion-images.npy", "|u1", (total, 1, 28, 28), b"".join(images))
+    write_npy(output / "images.npy", "|u1", (total, 1, 28, 28), b"".join(images))
     classes = array("q", list(b"".join(labels)))
     if sys.byteorder != "little":
         classes.byteswap()
-    write_npy(output / "fashion-labels.npy", "<i8", (total,), classes.tobytes())
+    write_npy(output / "labels.npy", "<i8", (total,), classes.tobytes())
 
 
 def write_model(output):
@@ -118,7 +118,7 @@ def write_model(output):
         "with pixels from 0 to 255; the output has one logit for each of the ten kinds of clothing."
     )
     onnx.checker.check_model(model)
-    (output / "fashion-untrained.onnx").write_bytes(model.SerializeToString(deterministic=True))
+    (output / "untrained.onnx").write_bytes(model.SerializeToString(deterministic=True))
 
 
 def main():
