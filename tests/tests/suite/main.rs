@@ -16,6 +16,7 @@ mod history;
 mod manifests;
 mod models;
 mod plugins_test;
+mod profile;
 mod quickstart;
 mod recompute;
 mod reports;

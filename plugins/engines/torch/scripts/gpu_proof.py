@@ -438,6 +438,81 @@ def report(arguments, sizes, name, found):
     return text
 
 
+def of_phases(arguments, tool, sizes, device, found, left, said):
+    """Measures training with marks."""
+    casts = ["none", "bf16"] if "bf16" in sizes.precisions else ["none"]
+    for model in ["resnet50", "bert"]:
+        text = manifest(sizes, device, f"{model}-phases", model, "training", ["fp32"], casts, [sizes.batch[model]], "each")
+        for case in tool.run(f"{model}-phases", text, left() + 60):
+            kind = f"{model} {case['record']['key']['backend']}"
+            values = case["values"]
+            shown = {"failed": failure(case)} if failure(case) else {
+                key.removeprefix("training.share."): f"{value:.1f} %"
+                for key, value in values.items() if key.startswith("training.share.")
+            }
+            for key in ["training.explained", "training.cost-of-looking"]:
+                if key in values:
+                    shown[key.removeprefix("training.")] = f"{values[key]:.2f} %"
+            memory = find(case["record"], "phase-memory") or {}
+            for phase in memory.get("Ok", []):
+                shown[f"peak in {phase['phase']}"] = f"{mebibytes(phase['peak-bytes'])} MiB"
+            found["phases"][kind] = shown
+        said(f"phases of {model}")
+
+
+def of_sweep(arguments, tool, sizes, device, found, left, said):
+    """Measures larger and larger batches."""
+    for model in ["resnet50", "bert"]:
+        if left() < 60:
+            said("no time for more of the sweep")
+            break
+        text = manifest(sizes, device, f"{model}-sweep", model, "training", ["fp32"], ["none"], sizes.sweep[model], "none", 3)
+        for case in tool.run(f"{model}-sweep", text, left() + 60):
+            reason = failure(case)
+            one = {"model": model, "batch": case["record"]["key"]["batch"], "result": reason or "measured"}
+            if not reason:
+                one["median_ns"] = median(case)
+                one["peak_bytes"] = find(find(case["record"], "allocator"), "peak-bytes")
+            found["sweep"].append(one)
+        said(f"sweep of {model}")
+
+
+def of_scaling(arguments, tool, sizes, device, found, left, said):
+    """Measures several devices together."""
+    import torch
+
+    there = torch.cuda.device_count() if arguments.device.startswith("cuda") else 4
+    casts = ["none", "bf16"] if "bf16" in sizes.precisions else ["none"]
+    for model in ["resnet50", "bert"]:
+        for replicas in [one for one in [1, 2, 4, 8] if one <= there]:
+            batch = [sizes.batch[model] * replicas]
+            text = manifest(sizes, device, f"{model}-{replicas}", model, "training", ["fp32"], casts, batch, "each", None, replicas)
+            for case in tool.run(f"{model}-{replicas}", text, left() + 60):
+                one = {"model": f"{model}, {case['record']['key']['backend']}", "replicas": replicas, "batch": batch[0]}
+                one["failed"] = failure(case)
+                one["throughput"] = case["values"].get("training.throughput")
+                marks = case["values"]
+                one["exchange"] = next((v for k, v in marks.items() if k == "training.share.exchange"), None)
+                found["scaling"].append(one)
+            said(f"{replicas} replicas of {model}")
+
+
+def in_turns(arguments, tool, sizes, device, found, left, said):
+    """Measures here and in Python until the time is up."""
+    longest = 0.0
+    while not found["rounds"] or left() > longest * 1.1:
+        begun, number = time.monotonic(), len(found["rounds"])
+        if number % 2 == 0:
+            here = ours(tool, sizes, device, lambda: left() + 60)
+            python = theirs(arguments, left() + 60)
+        else:
+            python = theirs(arguments, left() + 60)
+            here = ours(tool, sizes, device, lambda: left() + 60)
+        found["rounds"].append({"ours": here, "theirs": python})
+        longest = max(longest, time.monotonic() - begun)
+        said(f"round {number + 1}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("tool", nargs="?")
@@ -468,66 +543,13 @@ def main():
         print(f"{time.monotonic() - START:6.1f} s: {what}", flush=True)
         report(arguments, sizes, name, found)
 
-    if "phases" in parts:
-        casts = ["none", "bf16"] if "bf16" in sizes.precisions else ["none"]
-        for model in ["resnet50", "bert"]:
-            text = manifest(sizes, device, f"{model}-phases", model, "training", ["fp32"], casts, [sizes.batch[model]], "each")
-            for case in tool.run(f"{model}-phases", text, left() + 60):
-                kind = f"{model} {case['record']['key']['backend']}"
-                values = case["values"]
-                shown = {"failed": failure(case)} if failure(case) else {
-                    key.removeprefix("training.share."): f"{value:.1f} %"
-                    for key, value in values.items() if key.startswith("training.share.")
-                }
-                for key in ["training.explained", "training.cost-of-looking"]:
-                    if key in values:
-                        shown[key.removeprefix("training.")] = f"{values[key]:.2f} %"
-                memory = find(case["record"], "phase-memory") or {}
-                for phase in memory.get("Ok", []):
-                    shown[f"peak in {phase['phase']}"] = f"{mebibytes(phase['peak-bytes'])} MiB"
-                found["phases"][kind] = shown
-            said(f"phases of {model}")
-    if "sweep" in parts:
-        for model in ["resnet50", "bert"]:
-            if left() < 60:
-                said("no time for more of the sweep")
-                break
-            text = manifest(sizes, device, f"{model}-sweep", model, "training", ["fp32"], ["none"], sizes.sweep[model], "none", 3)
-            for case in tool.run(f"{model}-sweep", text, left() + 60):
-                reason = failure(case)
-                one = {"model": model, "batch": case["record"]["key"]["batch"], "result": reason or "measured"}
-                if not reason:
-                    one["median_ns"] = median(case)
-                    one["peak_bytes"] = find(find(case["record"], "allocator"), "peak-bytes")
-                found["sweep"].append(one)
-            said(f"sweep of {model}")
-    if "scaling" in parts:
-        there = torch.cuda.device_count() if arguments.device.startswith("cuda") else 4
-        casts = ["none", "bf16"] if "bf16" in sizes.precisions else ["none"]
-        for model in ["resnet50", "bert"]:
-            for replicas in [one for one in [1, 2, 4, 8] if one <= there]:
-                batch = [sizes.batch[model] * replicas]
-                text = manifest(sizes, device, f"{model}-{replicas}", model, "training", ["fp32"], casts, batch, "each", None, replicas)
-                for case in tool.run(f"{model}-{replicas}", text, left() + 60):
-                    one = {"model": f"{model}, {case['record']['key']['backend']}", "replicas": replicas, "batch": batch[0]}
-                    one["failed"] = failure(case)
-                    one["throughput"] = case["values"].get("training.throughput")
-                    marks = case["values"]
-                    one["exchange"] = next((v for k, v in marks.items() if k == "training.share.exchange"), None)
-                    found["scaling"].append(one)
-                said(f"{replicas} replicas of {model}")
-    longest = 0.0
-    while "paired" in parts and (not found["rounds"] or left() > longest * 1.1):
-        begun, number = time.monotonic(), len(found["rounds"])
-        if number % 2 == 0:
-            here = ours(tool, sizes, device, lambda: left() + 60)
-            python = theirs(arguments, left() + 60)
-        else:
-            python = theirs(arguments, left() + 60)
-            here = ours(tool, sizes, device, lambda: left() + 60)
-        found["rounds"].append({"ours": here, "theirs": python})
-        longest = max(longest, time.monotonic() - begun)
-        said(f"round {number + 1}")
+    measures = {"phases": of_phases, "sweep": of_sweep, "scaling": of_scaling, "paired": in_turns}
+    for part in parts:
+        try:
+            measures[part](arguments, tool, sizes, device, found, left, said)
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            # What was measured before is kept, and the next part may do better.
+            said(f"{part}: {error}")
     print(report(arguments, sizes, name, found))
     # In one file, which is easier to bring back.
     runs = Path(arguments.output) / "runs"

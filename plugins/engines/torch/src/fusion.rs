@@ -44,22 +44,12 @@ impl Uses {
         (graph.nodes[at].operator == operator).then_some(at)
     }
 
-    /// Returns a weight or a constant by name. Exporters that store equal weights once use it through `Identity`.
+    /// Returns a weight or a constant by name.
     fn weight(&self, graph: &Graph, name: &str) -> Option<Tensor> {
-        let mut name = name;
-        // A circle would not end.
-        for _ in 0..graph.nodes.len().max(1) {
-            if let Some(weight) = graph.weights.get(name) {
-                return Some(weight.shallow_clone());
-            }
-            let node = &graph.nodes[*self.makers.get(name)?];
-            match node.operator.as_str() {
-                "Identity" => name = node.inputs.first()?,
-                "Constant" => return node.attributes.tensor("value"),
-                _ => return None,
-            }
+        match graph.weights.get(name) {
+            Some(weight) => Some(weight.shallow_clone()),
+            None => graph.nodes[self.maker(graph, name, "Constant")?].attributes.tensor("value"),
         }
-        None
     }
 
     /// Returns the node that alone uses the first output of a node, if it is of this operator.
@@ -320,9 +310,6 @@ mod tests {
         };
         let found = fused(graph(nodes("b"), &weights, &["y"]));
         assert_eq!(found, [(LINEAR.to_owned(), vec!["x".into(), "w".into(), "b".into()])]);
-        let mut shared = vec![node("Identity", &["b"], "same")];
-        shared.extend(nodes("same"));
-        assert_eq!(names(&fused(graph(shared, &weights, &["y"]))), ["Identity", LINEAR]);
         // Another width, and a value that is used elsewhere.
         assert_eq!(names(&fused(graph(nodes("c"), &weights, &["y"]))), ["MatMul", "Add"]);
         assert_eq!(names(&fused(graph(nodes("b"), &weights, &["y", "p"]))), ["MatMul", "Add"]);

@@ -107,6 +107,7 @@ impl Program {
                 graph.opset
             ));
         }
+        unshare(&mut graph);
         // Operators that are not imported are named as the file has them.
         operations(&graph.nodes)?;
         if compute.fusion {
@@ -460,6 +461,22 @@ fn operations(nodes: &[Node]) -> Result<Vec<Operation>, Wrong> {
     Err(wrong!("the model has operators that are not imported: {}", missing.join(", ")))
 }
 
+/// Makes a weight of each `Identity` of one. Exporters store equal weights once: a new model's scales and variances are all
+/// ones. They are weights of their own in the model that was exported, and have to be in training.
+fn unshare(graph: &mut Graph) {
+    let nodes = std::mem::take(&mut graph.nodes);
+    for node in nodes {
+        let weight = match (node.operator.as_str(), node.inputs.as_slice()) {
+            ("Identity", [name]) => graph.weights.get(name).map(Tensor::shallow_clone),
+            _ => None,
+        };
+        match (weight, node.outputs.first()) {
+            (Some(weight), Some(name)) => drop(graph.weights.insert(name.clone(), weight)),
+            _ => graph.nodes.push(node),
+        }
+    }
+}
+
 /// Returns the names of values that are used in the host's memory alone: shapes, and what they are computed from.
 fn on_host(graph: &Graph) -> BTreeSet<String> {
     let mut on_device: BTreeSet<&str> = graph.outputs.iter().map(String::as_str).collect();
@@ -492,4 +509,49 @@ fn trainable(graph: &Graph) -> BTreeSet<&str> {
             && !statistics.contains(name.as_str())
     };
     graph.weights.iter().filter(is_trained).map(|(name, _)| name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::Attributes;
+
+    fn node(operator: &str, inputs: &[&str], output: &str) -> Node {
+        Node {
+            name: output.into(),
+            operator: operator.into(),
+            inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+            outputs: vec![output.into()],
+            attributes: Attributes::default(),
+        }
+    }
+
+    /// A normalisation whose scale and variance are one weight of ones, and whose bias and mean are one of zeros.
+    #[test]
+    fn weights_that_are_stored_once_are_trained_apart() {
+        let full = |value: f64| Tensor::full([2], value, (Kind::Float, Device::Cpu));
+        let graph = Graph {
+            opset: 17,
+            nodes: vec![
+                node("Identity", &["ones"], "variance"),
+                node("Identity", &["zeros"], "mean"),
+                node("BatchNormalization", &["x", "ones", "zeros", "mean", "variance"], "y"),
+            ],
+            weights: [("ones".to_owned(), full(1.0)), ("zeros".to_owned(), full(0.0))].into(),
+            inputs: vec!["x".into()],
+            outputs: vec!["y".into()],
+        };
+        let program = tch::no_grad(|| Program::new(graph, Device::Cpu, true, Compute::default()));
+        let program = program.expect("it is imported").copy(Device::Cpu).expect("a copy");
+        assert_eq!(program.parameters().count(), 2);
+        let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 6.0]).reshape([2, 2]);
+        let outputs = program.run(&[&x], Pass::Training).expect("outputs");
+        outputs[0].pow_tensor_scalar(3).sum(Kind::Float).backward();
+        for parameter in program.parameters() {
+            assert!(parameter.grad().defined());
+            // The statistics have followed the batch, and the weights have not.
+            let values = Vec::<f32>::try_from(parameter.detach()).expect("numbers");
+            assert!(values == [1.0, 1.0] || values == [0.0, 0.0], "{values:?}");
+        }
+    }
 }
