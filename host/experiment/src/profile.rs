@@ -230,13 +230,13 @@ impl CaseProfile {
     ///
     /// If all operators took no time, so that there is nothing to draw.
     pub fn flame_graph(&self, grouping: Grouping, title: &str) -> Result<Vec<u8>> {
-        use inferno::flamegraph::{Options, from_lines};
+        use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
         let mut options = Options::default();
         options.title = title.to_owned();
         options.subtitle = Some(format!("One profiled run; {}", self.times.words()));
         options.count_name = "ns".into();
         options.deterministic = true;
-        options.flame_chart = false;
+        options.text_truncate_direction = TextTruncateDirection::Right;
         let lines = self.folded(grouping);
         let mut svg = Vec::new();
         from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
