@@ -14,6 +14,8 @@ use crate::onnx::{Attributes, Graph, Node};
 
 /// Operators that stand for a group.
 pub(crate) const LINEAR: &str = "MatMul+Add";
+/// The same, with a row of the matrix for each output.
+pub(crate) const TURNED_LINEAR: &str = "Linear";
 pub(crate) const GELU: &str = "GELU";
 pub(crate) const ATTENTION: &str = "Attention (scaled dot product)";
 
@@ -93,6 +95,7 @@ pub(crate) fn fuse(graph: &mut Graph) {
         });
         graph.nodes = kept.collect();
     }
+    turn(graph);
 }
 
 /// Returns the only element of a weight of real numbers.
@@ -154,6 +157,23 @@ fn linear(graph: &Graph, uses: &Uses, at: usize) -> Option<Group> {
     let fits = matches!((matrix_sizes.as_slice(), bias_sizes.as_slice()), ([_, width], [biases]) if width == biases);
     let inputs = vec![x.clone(), matrix.clone(), bias.to_owned()];
     fits.then(|| Group { nodes: vec![at, sum], node: node(graph, sum, LINEAR, inputs) })
+}
+
+/// Stores matrices of linear layers as PyTorch does, a row for each output. Otherwise each step of training would copy the
+/// gradient of the turned matrix, and kernels would be those for another layout. A matrix that is used elsewhere stays.
+fn turn(graph: &mut Graph) {
+    let uses = Uses::of(graph);
+    for node in graph.nodes.iter_mut().filter(|node| node.operator == LINEAR) {
+        let Some(name) = node.inputs.get(1).cloned() else { continue };
+        let is_alone = uses.users.get(&name).is_some_and(|users| users.len() == 1);
+        if !is_alone || uses.outputs.contains(&name) {
+            continue;
+        }
+        if let Some(matrix) = graph.weights.get_mut(&name) {
+            *matrix = matrix.tr().contiguous();
+            node.operator = TURNED_LINEAR.into();
+        }
+    }
 }
 
 /// `0.5 x (1 + erf(x / √2))`, in the orders in which exporters write it.
@@ -309,7 +329,10 @@ mod tests {
             vec![node("MatMul", &["x", "w"], "p"), node("Add", &[bias, "p"], "y")]
         };
         let found = fused(graph(nodes("b"), &weights, &["y"]));
-        assert_eq!(found, [(LINEAR.to_owned(), vec!["x".into(), "w".into(), "b".into()])]);
+        assert_eq!(found, [(TURNED_LINEAR.to_owned(), vec!["x".into(), "w".into(), "b".into()])]);
+        let mut twice = nodes("b");
+        twice.push(node("MatMul", &["y", "w"], "z"));
+        assert_eq!(names(&fused(graph(twice, &weights, &["z"]))), [LINEAR, "MatMul"]);
         // Another width, and a value that is used elsewhere.
         assert_eq!(names(&fused(graph(nodes("c"), &weights, &["y"]))), ["MatMul", "Add"]);
         assert_eq!(names(&fused(graph(nodes("b"), &weights, &["y", "p"]))), ["MatMul", "Add"]);

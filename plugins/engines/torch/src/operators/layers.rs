@@ -95,6 +95,9 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         fusion::LINEAR => {
             Box::new(|call| one(call.at(0)?.f_linear(&call.at(1)?.f_tr()?, call.maybe(2))))
         }
+        fusion::TURNED_LINEAR => {
+            Box::new(|call| one(call.at(0)?.f_linear(call.at(1)?, call.maybe(2))))
+        }
         fusion::GELU => unary(|x| x.f_gelu("none")),
         fusion::ATTENTION => {
             let scale = attributes.float("scale");
