@@ -175,6 +175,8 @@ pub enum Command {
     Results(ResultsCommand),
     /// Show results of cases over commits and time, and when they changed.
     History(HistoryArguments),
+    /// Show where the time of cases goes: operators by type and by node, flame graphs and traces.
+    Profile(ProfileArguments),
     /// List what will disturb a measurement on this machine, and how to avoid it.
     Doctor(DoctorArguments),
     /// Write a completion script for a shell to standard output.
@@ -406,6 +408,31 @@ pub struct CompareArguments {
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = per_cent)]
     pub margin: f64,
 }
+
+/// Arguments of `profile`.
+#[derive(Debug, Args)]
+#[command(after_long_help = PROFILE_HELP)]
+pub struct ProfileArguments {
+    /// A manifest, which is run; or a run by its id, a part of it, its folder or `latest`.
+    #[arg(value_name = "MANIFEST|RUN", value_hint = ValueHint::FilePath)]
+    pub subject: PathBuf,
+    /// Only the case with this id, or the beginning of it.
+    #[arg(long, value_name = "ID")]
+    pub case: Option<String>,
+    /// Folder for the files, instead of `reports/profile` in the run folder.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub output: Option<PathBuf>,
+}
+
+const PROFILE_HELP: &str = "\
+Every run profiles each case once, after all queries that are timed, if the backend can: a profile is
+never a part of a measurement. This command shows the profiles of a run, or runs a manifest first.
+
+For each case the folder has by-type.svg and by-node.svg, flame graphs; the same as folded stacks
+(.folded); and trace.json for Perfetto (ui.perfetto.dev) or chrome://tracing.
+
+Times are those of calls on processors. PyTorch's on graphics processors are between events of the
+device. ONNX Runtime's there are those of queueing, which say nothing of the device's work.";
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]

@@ -236,7 +236,10 @@ impl From<ExperimentError> for Failure {
             ExperimentError::NoSuchRuntimePlugin { .. }
             | ExperimentError::NoModel { .. }
             | ExperimentError::Architecture(_) => failure(Exit::Usage),
-            ExperimentError::NoHistory { .. } => failure(Exit::Results),
+            ExperimentError::NoHistory { .. } | ExperimentError::NoSuchCase { .. } => {
+                failure(Exit::Results)
+            }
+            ExperimentError::FlameGraph { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
             ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),

@@ -102,6 +102,7 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
         Command::Compare(arguments) => commands::compare::compare(arguments, settings, printer),
         Command::Check(arguments) => commands::check::check(arguments, settings, printer),
         Command::Results(command) => commands::results::results(command, settings, printer),
+        Command::Profile(arguments) => commands::profile::profile(arguments, settings, printer),
         Command::History(arguments) => commands::history::history(arguments, settings, printer),
         Command::Doctor(arguments) => commands::doctor::doctor(&arguments, settings, printer),
         Command::Completions { shell } => Ok(commands::generate::completions(*shell, printer)),

@@ -71,6 +71,24 @@ pub enum Error {
     /// There is no folder to write architectures to.
     #[error("there is no cache folder to write architectures to")]
     NoCache,
+    /// No case of a run has this id.
+    #[error("the run {run} has no case whose id begins with `{case}`; its cases are {}", known.join(", "))]
+    NoSuchCase {
+        /// The beginning of the id.
+        case: String,
+        /// The run's id.
+        run: String,
+        /// The ids of its cases.
+        known: Vec<String>,
+    },
+    /// A flame graph cannot be drawn.
+    #[error("no flame graph can be drawn of the case {case}")]
+    FlameGraph {
+        /// The case's id.
+        case: String,
+        /// The reason.
+        source: io::Error,
+    },
     /// The manifest asks for all backends, and none is installed.
     #[error("`all` matches no backend: none is installed")]
     NoBackend,
@@ -458,6 +476,8 @@ impl Error {
             | Self::Onnx(_)
             | Self::NoRuntime { .. }
             | Self::NotChecked { .. }
+            | Self::NoSuchCase { .. }
+            | Self::FlameGraph { .. }
             | Self::Sandbox(_)
             | Self::Io { .. }
             | Self::Interrupted

@@ -52,6 +52,9 @@ pub mod column {
     pub const EPOCH_ACCURACY: &str = "epoch-accuracy";
     /// `u64`, 1, one row: examples that are trained on in each epoch.
     pub const EPOCH_EXAMPLES: &str = "epoch-examples";
+    /// `u64`, B, one row: the most that tensors took on the device during each phase of a training step, as
+    /// `phase-memory.NAME`.
+    pub const PHASE_MEMORY: &str = "phase-memory.*";
     /// `s64`, 1: class label of each example of the data set.
     pub const LABEL: &str = "label";
     /// All of the above. Besides these there is a column, with a row for each process, for each of
@@ -78,6 +81,7 @@ pub mod column {
         EPOCH_READING,
         EPOCH_ACCURACY,
         EPOCH_EXAMPLES,
+        PHASE_MEMORY,
         LABEL,
     ];
 }

@@ -9,7 +9,7 @@ use crate::gap::Gap;
 use crate::model_use::ModelUse;
 use crate::peaks::Peaks;
 use crate::placement::{DeviceTime, Placement};
-use crate::training::{Learning, LookingCost};
+use crate::training::{Learning, LookingCost, PhaseMemory};
 
 /// Conditions of a case's measurement. Everything is optional: a record from before a field was
 /// added lacks it, and so does a machine that does not report it.
@@ -48,6 +48,9 @@ pub struct Conditions {
     /// Cost of marking the phases of a training step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looking: Option<Result<LookingCost, Gap>>,
+    /// Memory that the phases of a training step take on the device, in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase_memory: Option<Result<Vec<PhaseMemory>, Gap>>,
     /// Training epoch by epoch, if the manifest asks for it; of several processes, only the first does it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learning: Option<Result<Learning, Gap>>,
@@ -291,6 +294,11 @@ mod tests {
                 unmarked_ns: 2.25,
                 error_ns: None,
             })),
+            phase_memory: Some(Ok(vec![PhaseMemory {
+                phase: "forward".into(),
+                peak_bytes: 3,
+                used_bytes: 2,
+            }])),
             learning: Some(Ok(crate::Learning {
                 examples: 8,
                 test_examples: 2,

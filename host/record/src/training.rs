@@ -16,6 +16,19 @@ pub struct LookingCost {
     pub error_ns: Option<f64>,
 }
 
+/// Memory that a phase of a training step takes on the device, from a step that was made after the measured part. What
+/// the engine's allocator gave out, and not what it holds of the device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PhaseMemory {
+    /// The phase.
+    pub phase: String,
+    /// The most that tensors took during it.
+    pub peak_bytes: u64,
+    /// What they took at its end.
+    pub used_bytes: u64,
+}
+
 /// Training from the weights of the file, epoch by epoch, in a session of its own after the measured part.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

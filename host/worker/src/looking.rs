@@ -1,4 +1,4 @@
-//! Cost of marking the phases of a training step.
+//! Cost of marking the phases of a training step, and the memory that they take.
 //!
 //! A marked step waits for the device after each phase, so it can be slower than training really is. After measuring,
 //! steps with marks and without are made in turn, on the same batches, in alternating order. The unmarked ones have the
@@ -7,13 +7,14 @@
 use std::time::{Duration, Instant};
 
 use host_measure::{Clock, SystemClock, Target};
-use host_record::{Gap, LookingCost};
+use host_record::{Gap, LookingCost, PhaseMemory};
 use host_statistics::moments;
+use plugin_api::abi;
 use plugin_api::client::Error;
 
 use crate::backend::BackendTarget;
 use crate::marks::Marking;
-use crate::surroundings::refused;
+use crate::surroundings::{not_offered, refused};
 
 /// Limit on the turns.
 const MOST: usize = 1000;
@@ -70,6 +71,27 @@ fn turn(
     }
     target.synchronise()?;
     Ok(times)
+}
+
+/// Makes a step whose phases report what tensors take on the device.
+///
+/// # Errors
+///
+/// A gap if the backend does not tell, or with its error: earlier measurements stay valid.
+pub(crate) fn memory(
+    target: &mut BackendTarget,
+    marking: &Marking,
+) -> Result<Vec<PhaseMemory>, Gap> {
+    let call = target.next_call();
+    let mut found = Vec::new();
+    for (number, phase) in (0..).zip(&marking.phases) {
+        let counted =
+            call.run_phase_counted(number).ok_or_else(|| not_offered(abi::PHASE_MEMORY))?;
+        let counted = counted.map_err(|error| refused(&error))?;
+        let (peak_bytes, used_bytes) = (counted.peak_bytes, counted.used_bytes);
+        found.push(PhaseMemory { phase: phase.clone(), peak_bytes, used_bytes });
+    }
+    Ok(found)
 }
 
 fn summary(turns: &[[u64; 2]]) -> LookingCost {

@@ -1,9 +1,11 @@
 //! Which operators ran where, from a profile that the backend makes after measuring.
 
+use std::time::{Duration, Instant};
+
 use host_record::{
     Doubt, Failure, Fallback, Gap, NotMeasured, Placement, PlacementRule, ProfiledOperator,
 };
-use plugin_api::client::{Error, Model, Session, TensorData};
+use plugin_api::client::{self, Error, Model, Session, TensorData};
 
 use crate::backend::tensors;
 use crate::surroundings::{not_offered, refused};
@@ -11,8 +13,13 @@ use crate::surroundings::{not_offered, refused};
 /// Limit of names in bytes; longer ones are not more useful.
 const LONGEST_NAME: usize = 200;
 
-/// Profiles one run. Making a profile may prepare the model again, so it is skipped if that took so
-/// long that the case might run into its time-out, unless placement must be checked.
+/// Limits on the profiles that are made: one run alone may have been disturbed.
+const MOST_PROFILES: usize = 5;
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Profiles runs, and returns the one whose operators take the median time together. Making a profile may prepare the
+/// model again, so it is skipped if that took so long that the case might run into its time-out, unless placement must be
+/// checked.
 ///
 /// # Errors
 ///
@@ -24,9 +31,13 @@ pub(crate) fn operators(
 ) -> Result<Vec<ProfiledOperator>, Gap> {
     let refused = |error: Error| refused(&error);
     let mut call = session.call(tensors(model, batch).map_err(refused)?).map_err(refused)?;
-    let profile = call.profile().ok_or_else(|| not_offered(plugin_api::abi::PROFILE))?;
-    Ok(profile
-        .map_err(refused)?
+    let begun = Instant::now();
+    let mut profiles = Vec::new();
+    while profiles.len() < MOST_PROFILES && (profiles.is_empty() || begun.elapsed() < LONGEST) {
+        let profile = call.profile().ok_or_else(|| not_offered(plugin_api::abi::PROFILE))?;
+        profiles.push(profile.map_err(refused)?);
+    }
+    Ok(middle(profiles)
         .into_iter()
         .map(|operator| ProfiledOperator {
             name: cut(operator.name),
@@ -36,6 +47,15 @@ pub(crate) fn operators(
             duration_ns: operator.duration_ns,
         })
         .collect())
+}
+
+/// Returns the profile whose operators take the median time together, the shorter of two.
+fn middle(mut profiles: Vec<Vec<client::ProfiledOperator>>) -> Vec<client::ProfiledOperator> {
+    profiles.sort_by_key(|operators| {
+        operators.iter().map(|operator| u128::from(operator.duration_ns)).sum::<u128>()
+    });
+    let at = profiles.len().saturating_sub(1) / 2;
+    profiles.into_iter().nth(at).unwrap_or_default()
 }
 
 fn cut(mut text: String) -> String {
@@ -129,6 +149,26 @@ mod tests {
         let unsaid = placement("", &["Gpu", "Cpu"]);
         assert_eq!(judge(PlacementRule::Any, &unsaid), Ok(None));
         judge(PlacementRule::Strict, &unsaid).expect_err("nothing can be told");
+    }
+
+    #[test]
+    fn the_profile_of_the_median_is_kept() {
+        let profile = |durations: &[u64]| -> Vec<client::ProfiledOperator> {
+            let operator = |duration_ns: &u64| client::ProfiledOperator {
+                name: "n".into(),
+                kind: String::new(),
+                provider: String::new(),
+                start_ns: 0,
+                duration_ns: *duration_ns,
+            };
+            durations.iter().map(operator).collect()
+        };
+        let times = |found: Vec<client::ProfiledOperator>| -> Vec<u64> {
+            found.iter().map(|operator| operator.duration_ns).collect()
+        };
+        assert_eq!(times(middle(vec![profile(&[9, 9]), profile(&[1]), profile(&[2, 3])])), [2, 3]);
+        assert_eq!(times(middle(vec![profile(&[9, 9]), profile(&[1])])), [1]);
+        assert_eq!(times(middle(Vec::new())), [0; 0]);
     }
 
     #[test]

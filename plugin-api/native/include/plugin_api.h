@@ -662,6 +662,26 @@ typedef struct tare_training {
     tare_error *(*evaluate)(tare_run_args *args);
 } tare_training;
 
+/* Memory that the phases of a run take on the device. The table is a tare_phase_memory. A backend that offers this
+ * offers tare_marks too. */
+#define TARE_PHASE_MEMORY "tare/phase-memory/1"
+
+typedef struct tare_phase_memory_args {
+    size_t struct_size;
+    tare_run_args *run;  /* As for run, the same in all phases; flags are 0. */
+    uint32_t phase;      /* Which phase to do, from 0; 0 also if there are none. */
+    uint32_t unused;     /* 0. */
+    uint64_t peak_bytes; /* out: the most that tensors of this process took on the device during the phase. */
+    uint64_t used_bytes; /* out: what they take at its end. */
+} tare_phase_memory_args;
+
+typedef struct tare_phase_memory {
+    size_t struct_size;
+    /* [main thread] Does one phase of a run as tare_marks does, and says what tensors took meanwhile: what the
+     * engine's allocator gave out, and not what it holds of the device. It may be slower. */
+    tare_error *(*run)(tare_phase_memory_args *args);
+} tare_phase_memory;
+
 /* Several threads at once. A backend that offers this takes the calls from prepare to tensor_destroy,
  * except load, and those of tare_marks, on any thread, several at the same time: on one model without limit, on one session and
  * the outputs that it writes by one thread at a time. A tensor that is nobody's output may be an input
@@ -732,6 +752,8 @@ TARE_ASSERT_SIZE(tare_phases_args, 32);
 TARE_ASSERT_SIZE(tare_marked_run_args, 40);
 TARE_ASSERT_SIZE(tare_marks, 24);
 TARE_ASSERT_SIZE(tare_training, 16);
+TARE_ASSERT_SIZE(tare_phase_memory_args, 40);
+TARE_ASSERT_SIZE(tare_phase_memory, 16);
 
 #ifdef __cplusplus
 }

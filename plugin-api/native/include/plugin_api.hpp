@@ -1039,6 +1039,39 @@ template <typename S> const void *training() {
     return &table;
 }
 
+/* Memory that a phase took on the device, in bytes. */
+struct PhaseMemory {
+    uint64_t peak_bytes = 0; /* The most during the phase. */
+    uint64_t used_bytes = 0; /* At its end. */
+};
+
+/* For Backend::extension to answer TARE_PHASE_MEMORY with. `S` is the class of its sessions, and has
+ * `std::vector<std::string> phases()` and
+ * `tare::PhaseMemory run_phase_counted(uint32_t, const tare::Inputs &, const tare::Outputs &)`. */
+template <typename S> const void *phase_memory() {
+    static const tare_phase_memory table = {
+        sizeof(tare_phase_memory), [](tare_phase_memory_args *args) {
+            return detail::guard([&] {
+                TARE_DETAIL_ARGUMENTS(tare_phase_memory_args, args, used_bytes);
+                TARE_DETAIL_ARGUMENTS(tare_run_args, args->run, output_count);
+                detail::PreparedSession &prepared = detail::session(args->run->session);
+                const size_t count = static_cast<S &>(*prepared.session).phases().size();
+                detail::require(args->phase < count || args->phase == 0,
+                                TARE_ERROR_INVALID_ARGUMENT, "there is no such phase");
+                detail::Instance::checked_run(
+                    args->run,
+                    [&](Session &session, const Inputs &inputs, const Outputs &outputs) {
+                        const PhaseMemory memory = static_cast<S &>(session).run_phase_counted(
+                            args->phase, inputs, outputs);
+                        args->peak_bytes = memory.peak_bytes;
+                        args->used_bytes = memory.used_bytes;
+                    },
+                    args->phase + 1 >= count);
+            });
+        }};
+    return &table;
+}
+
 } // namespace tare
 
 /* Makes a class that derives from tare::Backend this library's plugin. */

@@ -43,6 +43,8 @@ pub const CANCEL: &str = "tare/cancel/1";
 pub const MARKS: &str = "tare/marks/1";
 /// Name of the extension whose table is [`Training`].
 pub const TRAINING: &str = "tare/training/1";
+/// Name of the extension whose table is [`PhaseMemory`].
+pub const PHASE_MEMORY: &str = "tare/phase-memory/1";
 
 /// Name of the load option by which the host asks for `strict` placement.
 pub const OPTION_PLACEMENT: &str = "placement";
@@ -618,6 +620,22 @@ structs! {
     sized Training as tare_training = 16 {
         struct_size: usize,
         evaluate: Option<Call<RunArgs>>,
+    }
+
+    /// Arguments of [`PhaseMemory`]'s `run`.
+    sized PhaseMemoryArgs as tare_phase_memory_args = 40 {
+        struct_size: usize,
+        run: *mut RunArgs,
+        phase: u32,
+        unused: u32,
+        peak_bytes: u64,
+        used_bytes: u64,
+    }
+
+    /// The extension [`PHASE_MEMORY`].
+    sized PhaseMemory as tare_phase_memory = 16 {
+        struct_size: usize,
+        run: Option<Call<PhaseMemoryArgs>>,
     }
 
     /// The extension [`EXTENSION_THREADS`].

@@ -17,6 +17,7 @@ mod manifests;
 mod models;
 mod pairs;
 mod plugins_test;
+mod profile;
 mod quickstart;
 mod recompute;
 mod reports;

@@ -12,6 +12,7 @@ pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod plugin_test;
 pub(crate) mod plugins;
+pub(crate) mod profile;
 pub(crate) mod recompute;
 pub(crate) mod report;
 pub(crate) mod results;

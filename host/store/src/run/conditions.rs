@@ -36,6 +36,9 @@ pub(super) fn missing(record: &CaseRecord, names: &[impl AsRef<str>]) -> Vec<(St
         | column::EPOCH_EXAMPLES => {
             record.report()?.conditions.learning.as_ref()?.as_ref().err().cloned()
         }
+        column::PHASE_MEMORY => {
+            record.report()?.conditions.phase_memory.as_ref()?.as_ref().err().cloned()
+        }
         _ => {
             let quantity = Quantity::named(name)?;
             processes.iter().find_map(|process| quantity.of(process)?.err())

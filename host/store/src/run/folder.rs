@@ -6,10 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
-use host_record::{
-    Axis, CaseColumns, CaseRecord, Column, ColumnData, Epoch, Learning, Outcome, OutputValues,
-    Pace, Processes, Quantity, WorkerReport, column, part,
-};
+use host_record::{Axis, CaseColumns, CaseRecord, column, Column, ColumnData, Epoch, Learning, Outcome, OutputValues, Pace, part, Processes, ProfiledOperator, Quantity, WorkerReport};
 use serde::de::DeserializeOwned;
 
 use super::conditions;
@@ -19,6 +16,7 @@ use super::lines::{Lines, TornLine, check_version, declared_version};
 use super::links::{is_absent, refuse_links};
 use super::lost::CaseFile;
 use super::outputs;
+use super::profile::read_profile;
 use super::samples::{MeasuredMarks, SampleColumn, SampleReader};
 use crate::error::StoreError;
 
@@ -194,6 +192,16 @@ impl RunFolder {
                     column::PHASES | column::TOKENS | column::TOKEN_TIME => {
                         columns.extend(mark_columns(&samples, name.as_ref())?);
                     }
+                    column::PHASE_MEMORY => {
+                        let memory = report.conditions.phase_memory.as_ref();
+                        let phases = memory.and_then(|memory| memory.as_ref().ok()).into_iter();
+                        columns.extend(phases.flatten().map(|phase| Column {
+                            name: format!("phase-memory.{}", phase.phase),
+                            unit: "B".into(),
+                            width: 1,
+                            data: ColumnData::U64(vec![phase.peak_bytes]),
+                        }));
+                    }
                     name => columns.extend(self.column(record, report, &samples, name)?),
                 }
             }
@@ -281,6 +289,16 @@ impl RunFolder {
             },
         };
         Ok(found.map(|(width, data)| Column { name: name.into(), unit: unit.into(), width, data }))
+    }
+
+    /// Returns the operators of one run of a case, in order of start; none if none was profiled.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read.
+    pub fn operators(&self, record: &CaseRecord) -> Result<Vec<ProfiledOperator>, StoreError> {
+        // Of several processes the first is profiled.
+        read_profile(&self.layout.profile(&part(&record.case_id, 0)))
     }
 
     /// Returns all outputs of a case, each as a column.

@@ -270,7 +270,8 @@ pub(crate) fn read_labels(path: &Path) -> Result<Option<Vec<i64>>, StoreError> {
     read_file(path, file, read).map(Some)
 }
 
-fn open(path: &Path) -> Result<Option<File>, StoreError> {
+/// Opens a file of a run, if there is one.
+pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     match host_files::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

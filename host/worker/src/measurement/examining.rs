@@ -82,7 +82,13 @@ pub(super) fn examine(
     let connection = &mut *context.connection;
     let burst = figures.burst;
     let tested = early::test(connection, clock, &mut target, typical_ns, burst, interval)?;
-    let looking = looking(context, &mut target)?;
+    let (looking, phase_memory) = match phases(context, &target)? {
+        Some(marking) => {
+            let cost = looking(context, &mut target, &marking)?;
+            (Some(cost), Some(looking::memory(&mut target, &marking)))
+        }
+        None => (None, None),
+    };
     contract::check(context.connection, &target, &subject.model, &mut subject.examples, interval)?;
     let outputs = target.first_outputs(subject.model.info());
     let outputs = outputs.map_err(failure::backend(Phase::Outputs))?;
@@ -153,6 +159,7 @@ pub(super) fn examine(
         _ => Vec::new(),
     };
     findings.conditions.looking = looking;
+    findings.conditions.phase_memory = phase_memory;
     findings.conditions.learning = learning::learn(context, &mut subject)?;
     let timings = Timings {
         open_ns: Some(opened.open_ns),
@@ -176,23 +183,27 @@ pub(super) fn examine(
     })
 }
 
-/// Measures what marking the phases of steps costs, if they have some.
+/// Returns the phases of a step, if the case has steps that have some.
+fn phases(context: &Context<'_>, target: &BackendTarget) -> Result<Option<Marking>, Stop> {
+    if context.case.key.mode != Mode::Training {
+        return Ok(None);
+    }
+    let marking = Marking::of(context.case, target.session());
+    let marking = marking.map_err(failure::backend(Phase::Stages))?;
+    Ok(marking.filter(|marking| !marking.phases.is_empty()))
+}
+
+/// Measures what marking the phases of steps costs.
 fn looking(
     context: &mut Context<'_>,
     target: &mut BackendTarget,
-) -> Result<Option<Result<LookingCost, Gap>>, Stop> {
+    marking: &Marking,
+) -> Result<Result<LookingCost, Gap>, Stop> {
     let Context { case, clock, interval, .. } = *context;
-    if case.key.mode != Mode::Training {
-        return Ok(None);
-    }
-    let marking = Marking::of(case, target.session()).map_err(failure::backend(Phase::Stages))?;
-    let Some(marking) = marking.filter(|marking| !marking.phases.is_empty()) else {
-        return Ok(None);
-    };
     context.connection.enter(Phase::Stages)?;
     let time = LONGEST_LOOKING.min(Duration::from_nanos(case.measure.minimum_duration_ns));
     let between = || context.connection.progress(interval);
-    Ok(Some(looking::cost(clock, target, &marking, time, between)?))
+    Ok(looking::cost(clock, target, marking, time, between)?)
 }
 
 /// Returns the session's device memory, as the engine's allocator reports it.

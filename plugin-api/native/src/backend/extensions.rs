@@ -196,6 +196,45 @@ pub trait Training: Session {
     ) -> Result<()>;
 }
 
+/// Memory that a phase of a run took on the device, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseUse {
+    /// The most that tensors took during the phase.
+    pub peak_bytes: u64,
+    /// What they take at its end.
+    pub used_bytes: u64,
+}
+
+/// A session that knows what the phases of its runs take on the device: `tare/phase-memory/1`.
+pub trait PhaseMemory: Marks {
+    /// Does the same as [`Marks::run_phase`], and returns what tensors took meanwhile. It may be slower.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Session::run`], or if the engine does not report it.
+    fn run_phase_counted(
+        &mut self,
+        phase: usize,
+        inputs: &[&Self::Tensor],
+        outputs: &mut [Option<Box<Self::Tensor>>],
+    ) -> Result<PhaseUse>;
+}
+
+/// Returns the table for [`abi::PHASE_MEMORY`].
+#[must_use]
+pub fn phase_memory<B: Backend>() -> NonNull<c_void>
+where
+    <B::Model as Model>::Session: PhaseMemory,
+{
+    const {
+        NonNull::from_ref(&abi::PhaseMemory {
+            struct_size: size_of::<abi::PhaseMemory>(),
+            run: Some(run_phase_counted::<B::Model>),
+        })
+    }
+    .cast()
+}
+
 /// Returns the table for [`abi::CANCEL`].
 #[must_use]
 pub fn cancel<B: Cancel>() -> NonNull<c_void> {
@@ -486,6 +525,31 @@ where
                 session.run_phase(phase, inputs, outputs, &mut mark)
             })
         }
+    };
+    // SAFETY: the contract.
+    unsafe { call(args, body) }
+}
+
+unsafe extern "C" fn run_phase_counted<M: Model>(
+    args: *mut abi::PhaseMemoryArgs,
+) -> *mut abi::Error
+where
+    M::Session: PhaseMemory,
+{
+    let body = |args: &mut abi::PhaseMemoryArgs| {
+        let phase = args.phase as usize;
+        let count = |session: &M::Session| session.phases().len();
+        let mut found = PhaseUse { peak_bytes: 0, used_bytes: 0 };
+        // SAFETY: the contract.
+        unsafe {
+            phase_with::<M>(args.run, phase, count, |session, inputs, outputs| {
+                found = session.run_phase_counted(phase, inputs, outputs)?;
+                Ok(())
+            })
+        }?;
+        args.peak_bytes = found.peak_bytes;
+        args.used_bytes = found.used_bytes;
+        Ok(())
     };
     // SAFETY: the contract.
     unsafe { call(args, body) }

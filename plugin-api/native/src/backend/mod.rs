@@ -64,8 +64,9 @@ use std::ptr::NonNull;
 
 pub use extensions::{
     Allocator, Cancel, DeviceEnergy, DeviceMemory, DeviceState, DeviceTimer, Mark, Marks,
-    MemoryUse, Profile, StageTimes, Stages, Training, allocator, cancel, device_energy,
-    device_memory, device_state, device_timer, marks, profile, stage_times, training,
+    MemoryUse, PhaseMemory, PhaseUse, Profile, StageTimes, Stages, Training, allocator, cancel,
+    device_energy, device_memory, device_state, device_timer, marks, phase_memory, profile,
+    stage_times, training,
 };
 pub use glue::{enter, threads};
 pub use no_model::NoModel;
@@ -188,7 +189,7 @@ pub trait Backend: Sized + 'static {
 
     /// Returns the table of an extension, which stays valid as long as the backend lives. For those that Tare
     /// defines, [`device_energy`], [`device_memory`], [`device_state`], [`allocator`], [`stage_times`],
-    /// [`device_timer`], [`profile`], [`cancel`], [`marks`], [`training`] and [`threads`] make it.
+    /// [`device_timer`], [`profile`], [`cancel`], [`marks`], [`training`], [`phase_memory`] and [`threads`] make it.
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
         let _ = name;
         None

@@ -27,6 +27,15 @@ pub struct StageTimes {
     pub copy_out_ns: u64,
 }
 
+/// Memory that a phase of a run took on the device, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseMemory {
+    /// The most that tensors took during the phase.
+    pub peak_bytes: u64,
+    /// What they take at its end.
+    pub used_bytes: u64,
+}
+
 impl BackendInner {
     /// Returns the function of an extension that `choose` picks from its table.
     pub(super) fn function<T: abi::SizedStruct, Args>(
@@ -319,6 +328,39 @@ impl Call {
         // the ABI requires.
         let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
         Some(called.map(|()| args.device_ns))
+    }
+
+    /// Runs one phase, counted from 0, and returns what tensors took on the device meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The backend's error, or that its table or its figures break the rules.
+    #[must_use]
+    pub fn run_phase_counted(&mut self, phase: u32) -> Option<Result<PhaseMemory>> {
+        let name = abi::PHASE_MEMORY;
+        let backend = std::sync::Arc::clone(&self.session.model.backend);
+        let run = backend.function(name, |table: &abi::PhaseMemory| table.run)?;
+        self.args.flags = 0;
+        let mut args = abi::PhaseMemoryArgs {
+            struct_size: size_of::<abi::PhaseMemoryArgs>(),
+            run: &raw mut self.args,
+            phase,
+            unused: 0,
+            peak_bytes: 0,
+            used_bytes: 0,
+        };
+        // SAFETY: as for `run`: session, inputs and outputs are alive and of one model, and laid out as the ABI
+        // requires.
+        let called = run.and_then(|run| unsafe { invoke(name, run, &mut args) });
+        let abi::PhaseMemoryArgs { peak_bytes, used_bytes, .. } = args;
+        Some(called.and_then(|()| match peak_bytes < used_bytes {
+            true => {
+                let detail =
+                    format!("returned a peak of {peak_bytes} B below {used_bytes} B in use");
+                Err(Error::contract(name, detail))
+            }
+            false => Ok(PhaseMemory { peak_bytes, used_bytes }),
+        }))
     }
 
     /// Computes the outputs of a model that is being trained, with its present weights, and changes nothing.

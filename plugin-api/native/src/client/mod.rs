@@ -34,7 +34,7 @@ use std::thread::{self, ThreadId};
 pub use call::{Call, MarkedRun};
 pub use cancel::Canceller;
 pub use error::{Error, OpenError};
-pub use extensions::{DeviceMemory, DeviceStateReader, StageTimes};
+pub use extensions::{DeviceMemory, DeviceStateReader, PhaseMemory, StageTimes};
 pub use tensor::{Tensor, TensorData, TensorView, TextData};
 
 pub use crate::types::{

@@ -289,6 +289,10 @@ impl Source {
         ]
         .map(|(key, value)| (key.to_owned(), value))
         .into();
+        if self.provider.name() != "CPUExecutionProvider" {
+            // Those of a profile: the device works in the background, and ONNX Runtime does not wait for it.
+            used.push(("operator-times".into(), "queueing".into()));
+        }
         if purpose.precision != self.precision {
             used.push(("converted-from".into(), self.precision.into()));
         }

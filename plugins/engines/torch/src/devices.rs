@@ -3,7 +3,11 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 
-use plugin_api::backend::{Device, Error, ErrorCode, Result};
+use plugin_api::backend::{Device, Error, ErrorCode};
+
+use crate::error::{Wrong, wrong};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Precisions of devices. A model computes in that of its own weights.
 const PRECISIONS: [&str; 3] = ["fp32", "fp16", "bf16"];
@@ -80,11 +84,12 @@ pub(crate) fn list(without_cuda: Option<&str>) -> Vec<Device> {
     }];
     let kind = if tch::utils::has_hip() { "rocm" } else { "cuda" };
     for index in 0..cuda_count() {
+        let (name, memory_bytes) = described(kind, index as i32);
         devices.push(Device {
             id: format!("{kind}:{index}"),
             kind: "gpu".into(),
-            name: format!("graphics processor {index}"),
-            memory_bytes: None,
+            name: name.unwrap_or_else(|| format!("graphics processor {index}")),
+            memory_bytes,
             precisions: precisions.clone(),
             attributes: vec![("runtime".into(), crate::TORCH.into())],
         });
@@ -102,9 +107,62 @@ pub(crate) fn list(without_cuda: Option<&str>) -> Vec<Device> {
     devices
 }
 
+/// Returns name and memory of a graphics processor, as its driver states them.
+fn described(kind: &str, index: i32) -> (Option<String>, Option<u64>) {
+    type Get = unsafe extern "C" fn(*mut i32, i32) -> i32;
+    type Name = unsafe extern "C" fn(*mut c_char, i32, i32) -> i32;
+    type Memory = unsafe extern "C" fn(*mut usize, i32) -> i32;
+    let (library, get, name, memory): (_, &[u8], &[u8], &[u8]) = match kind {
+        "rocm" => (ACCELERATED[1].1, b"hipDeviceGet\0", b"hipDeviceGetName\0", b"hipDeviceTotalMem\0"),
+        _ => (ACCELERATED[0].1, b"cuDeviceGet\0", b"cuDeviceGetName\0", b"cuDeviceTotalMem_v2\0"),
+    };
+    let mut text = [0 as c_char; 256];
+    let (mut device, mut bytes) = (0, 0);
+    // SAFETY: this is the driver that libtorch has opened, whose functions of these names have these types; results are
+    // written to places of their types, and a name ends within the length that is stated.
+    unsafe {
+        let Ok(driver) = libloading::Library::new(library) else { return (None, None) };
+        let Ok(get) = driver.get::<Get>(get) else { return (None, None) };
+        if get(&raw mut device, index) != 0 {
+            return (None, None);
+        }
+        let name = driver.get::<Name>(name).ok().filter(|name| {
+            name(text.as_mut_ptr(), text.len() as i32, device) == 0
+        });
+        let name = name.map(|_| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned());
+        let memory = driver.get::<Memory>(memory).ok();
+        let memory = memory.filter(|memory| memory(&raw mut bytes, device) == 0);
+        (name, memory.map(|_| bytes as u64))
+    }
+}
+
 /// Returns the number of devices that CUDA, or ROCm in its place, has.
-fn cuda_count() -> i64 {
+pub(crate) fn cuda_count() -> i64 {
     if tch::Cuda::is_available() { tch::Cuda::device_count() } else { 0 }
+}
+
+/// Returns as many devices as there are replicas, beginning with one: graphics processors that follow it, or the
+/// processor again and again.
+///
+/// # Errors
+///
+/// If there are fewer.
+pub(crate) fn following(first: tch::Device, replicas: usize) -> Result<Vec<tch::Device>, Wrong> {
+    match first {
+        tch::Device::Cuda(index) => {
+            let there = usize::try_from(cuda_count()).unwrap_or(0);
+            match index + replicas <= there {
+                true => Ok((index..index + replicas).map(tch::Device::Cuda).collect()),
+                false => Err(wrong!(
+                    "the option `replicas` is {replicas}, and there are {} graphics processors from number {index} on",
+                    there.saturating_sub(index)
+                )),
+            }
+        }
+        tch::Device::Cpu => Ok(vec![first; replicas]),
+        _ if replicas == 1 => Ok(vec![first]),
+        _ => Err(wrong!("the option `replicas` is for processors, CUDA and ROCm")),
+    }
 }
 
 /// Returns libtorch's device for an id.

@@ -5,12 +5,18 @@ The backend `torch` opens libtorch and then this library, which is linked agains
 README there lists options, operators and measurements.
 */
 
+mod compute;
 mod devices;
 mod error;
+mod fusion;
 mod model;
+mod native;
 mod onnx;
 mod operators;
+mod optimiser;
+mod profile;
 mod program;
+mod replicas;
 mod script;
 mod session;
 mod tensor;
@@ -19,9 +25,10 @@ mod training;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use plugin_api::abi::{MARKS, TRAINING};
+use plugin_api::abi::{ALLOCATOR, DEVICE_TIMER, MARKS, PHASE_MEMORY, PROFILE, TRAINING};
 use plugin_api::backend::{
-    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, marks, training,
+    Backend, Description, Device, Error, ErrorCode, Host, LoadRequest, Result, allocator,
+    device_timer, marks, phase_memory, profile as profile_table, training,
 };
 
 pub use model::TorchModel;
@@ -38,6 +45,17 @@ pub struct TorchBackend {
     without_cuda: Option<String>,
 }
 
+impl TorchBackend {
+    /// Returns the extensions that are offered: libtorch counts memory and records events on graphics processors alone.
+    fn extensions(&self) -> Vec<&'static str> {
+        let mut all = vec![MARKS, PHASE_MEMORY, PROFILE, TRAINING];
+        if devices::cuda_count() > 0 {
+            all.extend([ALLOCATOR, DEVICE_TIMER]);
+        }
+        all
+    }
+}
+
 impl Backend for TorchBackend {
     type Model = TorchModel;
 
@@ -52,14 +70,21 @@ impl Backend for TorchBackend {
             version: env!("CARGO_PKG_VERSION").into(),
             engine: "libtorch".into(),
             engine_version: TORCH.into(),
-            extensions: vec![MARKS.into(), TRAINING.into()],
+            extensions: self.extensions().into_iter().map(str::to_owned).collect(),
             modes: vec!["inference".into(), "training".into()],
         }
     }
 
     fn extension(&self, name: &str) -> Option<NonNull<c_void>> {
+        if !self.extensions().contains(&name) {
+            return None;
+        }
         match name {
+            ALLOCATOR => Some(allocator::<Self>()),
+            DEVICE_TIMER => Some(device_timer::<Self>()),
             MARKS => Some(marks::<Self>()),
+            PHASE_MEMORY => Some(phase_memory::<Self>()),
+            PROFILE => Some(profile_table::<Self>()),
             TRAINING => Some(training::<Self>()),
             _ => None,
         }

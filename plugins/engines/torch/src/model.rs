@@ -1,6 +1,7 @@
 //! Models: what a file declares, and what runs it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use onnx_file::OnnxFile;
@@ -10,9 +11,12 @@ use plugin_api::backend::{
 };
 use tch::{Device, Tensor};
 
+use crate::compute::{self, Compute};
+use crate::devices;
 use crate::error::{Wrong, wrong};
 use crate::onnx::Graph;
-use crate::program::Program;
+use crate::program::{Pass, Program};
+use crate::replicas::Team;
 use crate::script::{self, Script};
 use crate::session::TorchSession;
 use crate::tensor::TorchTensor;
@@ -27,11 +31,18 @@ pub(crate) enum Network {
 impl Network {
     /// Computes the outputs without gradients.
     #[inline]
-    pub(crate) fn infer(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Wrong> {
-        tch::no_grad(|| match self {
-            Self::Onnx(program) => program.run(inputs, false),
+    pub(crate) fn infer(
+        &self,
+        inputs: &[&Tensor],
+        compute: Compute,
+        device: Device,
+    ) -> Result<Vec<Tensor>, Wrong> {
+        let run = || match self {
+            Self::Onnx(program) => program.run(inputs, Pass::Inference),
             Self::Script(script) => script.run(inputs),
-        })
+        };
+        let outputs = tch::no_grad(|| compute.autocast(device, run))?;
+        compute::in_fp32(outputs, compute)
     }
 }
 
@@ -42,6 +53,9 @@ pub struct TorchModel {
     device: Device,
     /// The precision of its weights.
     precision: &'static str,
+    compute: Compute,
+    /// The file, of which replicas load their own copies.
+    path: PathBuf,
     /// Settings of the mode `training`.
     training: Option<Settings>,
 }
@@ -66,17 +80,20 @@ impl TorchModel {
         let is_trained = request.mode == "training";
         let mut known = vec![OPTION_PLACEMENT];
         known.extend(OF_ARCHIVES);
+        known.extend(compute::OPTIONS);
         known.extend(training::OPTIONS);
         // Those of training have no effect in inference, so that one backend can be measured in both.
         options.only(&known)?;
         // Libtorch computes each operator on the device of its inputs, or not at all.
         options.strict_placement()?;
+        let compute = Compute::of(options)?;
+        compute.apply().map_err(Wrong::of_run)?;
         match (is_archive, is_trained) {
             (true, true) => {
                 let message = "TorchScript archives are not trained, only ONNX models";
                 return Err(Error::new(ErrorCode::Unsupported, message));
             }
-            (true, false) => return Self::load_archive(request, device),
+            (true, false) => return Self::load_archive(request, device, compute),
             (false, _) => {}
         }
         if let Some(name) = OF_ARCHIVES.iter().find(|name| options.get(name).is_some()) {
@@ -85,7 +102,7 @@ impl TorchModel {
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         let file = OnnxFile::read(request.path)?;
-        let training = if is_trained { Some(Settings::of(options)?) } else { None };
+        let training = if is_trained { Some(Settings::of(options, compute)?) } else { None };
         let info = file.info();
         let precision = match file.precision() {
             Some("int8") => {
@@ -95,16 +112,23 @@ impl TorchModel {
             // Nothing in it is a real number, so none is computed in another precision.
             other => other.unwrap_or("fp32"),
         };
-        let program = import(request, &info, device, is_trained)?;
+        if compute.autocast.is_some() && precision != "fp32" {
+            let message = format!("option `autocast` is for weights in fp32, and those of the model are {precision}");
+            return Err(Error::new(ErrorCode::InvalidArgument, message));
+        }
+        // What is trained is a copy for each session, so the weights of the file stay in the host's memory.
+        let place = if is_trained { Device::Cpu } else { device };
+        let program = import(request, &info, place, is_trained, compute)?;
         let network = Rc::new(Network::Onnx(program));
         let info = match &training {
             Some(settings) => settings.info(&info)?,
             None => info,
         };
-        Ok(Self { network, info, device, precision, training })
+        let path = request.path.to_owned();
+        Ok(Self { network, info, device, precision, compute, path, training })
     }
 
-    fn load_archive(request: &LoadRequest<'_>, device: Device) -> Result<Self> {
+    fn load_archive(request: &LoadRequest<'_>, device: Device, compute: Compute) -> Result<Self> {
         if !request.path.is_file() {
             let message = format!("{}: there is no such file", request.path.display());
             return Err(Error::new(ErrorCode::NotFound, message));
@@ -118,7 +142,8 @@ impl TorchModel {
         });
         let precision = floats.unwrap_or("fp32");
         let network = Rc::new(Network::Script(script));
-        Ok(Self { network, info, device, precision, training: None })
+        let path = request.path.to_owned();
+        Ok(Self { network, info, device, precision, compute, path, training: None })
     }
 }
 
@@ -128,6 +153,7 @@ fn import(
     info: &ModelInfo,
     device: Device,
     trained: bool,
+    compute: Compute,
 ) -> Result<Program> {
     let graph = Graph::read(request.path).map_err(Wrong::of_model)?;
     let declared: Vec<&str> = info.inputs.iter().map(|input| input.name.as_str()).collect();
@@ -135,7 +161,7 @@ fn import(
         let wrong = wrong!("the inputs of {} are {:?}", request.path.display(), graph.inputs);
         return Err(wrong.of_model());
     }
-    tch::no_grad(|| Program::new(graph, device, trained)).map_err(|Wrong(what)| {
+    tch::no_grad(|| Program::new(graph, device, trained, compute)).map_err(|Wrong(what)| {
         let message = format!("{}: {what}", request.path.display());
         Error::new(ErrorCode::Unsupported, message)
     })
@@ -151,9 +177,11 @@ impl Model for TorchModel {
 
     fn prepare(&self, request: &PrepareRequest<'_>) -> Result<TorchSession> {
         let own = self.precision;
-        if request.precision != own {
+        let compute = self.compute;
+        if request.precision != own && Some(request.precision) != compute.precision() {
             let message = format!(
-                "the model's weights are {own}, and libtorch computes in the precision of the weights, not in {}",
+                "the model's weights are {own}, and libtorch computes in the precision of the weights, not in {}; for \
+                 weights in fp32 the option `autocast` computes products in bf16 or fp16",
                 request.precision
             );
             return Err(Error::new(ErrorCode::Unsupported, message));
@@ -161,12 +189,20 @@ impl Model for TorchModel {
         let ranges = request.bounds.is_some();
         let shapes = request.shapes.iter().map(|shape| shape.to_vec()).collect();
         let network = Rc::clone(&self.network);
-        let session = TorchSession::new(network, &self.info, shapes, ranges, self.device, own);
+        let session = TorchSession::new(network, &self.info, shapes, ranges, self.device, own, compute);
         match (&self.training, &*self.network) {
             (Some(settings), Network::Onnx(program)) => {
-                let trainer =
-                    Trainer::new(program, *settings, self.device).map_err(Wrong::of_run)?;
-                Ok(session.trained(trainer))
+                let start = || {
+                    let trainer = Trainer::new(program, *settings, compute, self.device)?;
+                    let devices = devices::following(self.device, settings.replicas)?;
+                    Ok(match devices.len() {
+                        1 => trainer,
+                        _ => {
+                            trainer.with_team(Team::start(&self.path, *settings, compute, &devices)?)
+                        }
+                    })
+                };
+                Ok(session.trained(start().map_err(Wrong::of_run)?))
             }
             _ => Ok(session),
         }
@@ -175,6 +211,6 @@ impl Model for TorchModel {
     fn tensor(&self, view: &View<'_>) -> Result<TorchTensor> {
         // In training, the copy to the device is a part of the step.
         let device = if self.training.is_some() { Device::Cpu } else { self.device };
-        TorchTensor::copy(view, device)
+        TorchTensor::copy(view, device, self.compute)
     }
 }

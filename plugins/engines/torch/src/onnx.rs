@@ -181,6 +181,11 @@ enum Value {
 }
 
 impl Attributes {
+    /// Returns a single attribute, a number.
+    pub(crate) fn of_float(name: &str, value: f32) -> Self {
+        Self(BTreeMap::from([(name.to_owned(), Value::Float(value))]))
+    }
+
     /// Returns a whole number, if it is given.
     pub(crate) fn integer(&self, name: &str) -> Option<i64> {
         match self.0.get(name) {

@@ -6,13 +6,49 @@ and a value is dropped after its last use, as an interpreter of the framework wo
 */
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 
-use tch::{Device, Tensor};
+use tch::{Device, Kind, Tensor};
 
+use crate::compute::Compute;
 use crate::error::{Wrong, wrong};
+use crate::fusion;
 use crate::onnx::{Graph, Node};
 use crate::operators::{self, Call, OPSETS, Operation};
+
+/// A pass through a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    Inference,
+    /// Normalisations use the statistics of the batch, and follow them.
+    Training,
+    /// As [`Pass::Training`], for values that were dropped: statistics follow a batch once.
+    Again,
+}
+
+/// Values of a run, by number.
+pub(crate) struct Values(Vec<Option<Tensor>>);
+
+impl Values {
+    pub(crate) fn shallow_clone(&self) -> Self {
+        Self(self.0.iter().map(|value| value.as_ref().map(Tensor::shallow_clone)).collect())
+    }
+
+    /// Returns values that follow from those of which `after` are copies, with the gradients of the copies.
+    pub(crate) fn results_with_gradients_of(&self, after: &Self) -> (Vec<Tensor>, Vec<Tensor>) {
+        let (mut results, mut gradients) = (Vec::new(), Vec::new());
+        for (value, copy) in self.0.iter().zip(&after.0) {
+            let (Some(value), Some(copy)) = (value, copy) else { continue };
+            let gradient = copy.grad();
+            if value.requires_grad() && gradient.defined() {
+                results.push(value.shallow_clone());
+                gradients.push(gradient);
+            }
+        }
+        (results, gradients)
+    }
+}
 
 /// A graph that can be run.
 pub(crate) struct Program {
@@ -24,11 +60,13 @@ pub(crate) struct Program {
     device: Device,
     /// Weights that training changes, by their numbers among the constants.
     parameters: Vec<usize>,
+    /// Values that stay in the host's memory.
+    on_host: BTreeSet<usize>,
 }
 
-struct Step {
+pub(crate) struct Step {
     operation: Operation,
-    /// For messages.
+    operator: String,
     name: String,
     inputs: Vec<Option<usize>>,
     outputs: Vec<Option<usize>>,
@@ -55,7 +93,12 @@ impl<'a> Names<'a> {
 
 impl Program {
     /// Imports a graph. With `trained`, weights are parameters, and nothing is computed from them in advance.
-    pub(crate) fn new(graph: Graph, device: Device, trained: bool) -> Result<Self, Wrong> {
+    pub(crate) fn new(
+        mut graph: Graph,
+        device: Device,
+        trained: bool,
+        compute: Compute,
+    ) -> Result<Self, Wrong> {
         if !OPSETS.contains(&graph.opset) {
             let (first, last) = (OPSETS.start(), OPSETS.end());
             return Err(wrong!(
@@ -63,6 +106,12 @@ impl Program {
                  the package `onnx` converts between versions (`onnx.version_converter`)",
                 graph.opset
             ));
+        }
+        unshare(&mut graph);
+        // Operators that are not imported are named as the file has them.
+        operations(&graph.nodes)?;
+        if compute.fusion {
+            fusion::fuse(&mut graph);
         }
         let operations = operations(&graph.nodes)?;
         let mut names = Names::default();
@@ -80,7 +129,7 @@ impl Program {
         let mut is_parameter = BTreeSet::new();
         for (name, weight) in &graph.weights {
             let target = if on_host.contains(name.as_str()) { Device::Cpu } else { device };
-            let mut weight = weight.f_to(target)?;
+            let mut weight = compute.formatted(&weight.f_to(target)?)?;
             let number = names.number(name);
             if trainable.contains(name.as_str()) {
                 weight = weight.f_set_requires_grad(true)?;
@@ -93,7 +142,8 @@ impl Program {
         for (node, operation) in graph.nodes.iter().zip(operations) {
             let step = Step {
                 operation,
-                name: format!("{} `{}`", node.operator, node.name),
+                operator: node.operator.clone(),
+                name: node.name.clone(),
                 inputs: node.inputs.iter().map(|name| names.maybe(name)).collect(),
                 outputs: node.outputs.iter().map(|name| names.maybe(name)).collect(),
                 on_host: operators::host_inputs(&node.operator),
@@ -108,7 +158,7 @@ impl Program {
             };
             let can_be_folded = !(trained && node.operator == "BatchNormalization");
             if can_be_folded && step.inputs.iter().all(known) {
-                let results = step.run(&constants, &[], device, false)?;
+                let results = step.run(&constants, &[], device, Pass::Inference)?;
                 for (number, result) in step.outputs.iter().zip(results) {
                     if let Some(number) = number {
                         place(&mut constants, *number, Some(result));
@@ -122,7 +172,8 @@ impl Program {
         constants.resize_with(names.0.len(), || None);
         end_values(&mut steps, &outputs, &constants);
         let steps = steps.into();
-        let program = Self { constants, steps, inputs, outputs, device, parameters };
+        let on_host = on_host.iter().filter_map(|name| names.0.get(name.as_str())).copied().collect();
+        let program = Self { constants, steps, inputs, outputs, device, parameters, on_host };
         program.check(&names)?;
         Ok(program)
     }
@@ -139,7 +190,7 @@ impl Program {
                 if !made.contains(number) && !is_constant(number) {
                     return Err(wrong!(
                         "{}: `{}` is used before it is made",
-                        step.name,
+                        step.label(),
                         name(*number)
                     ));
                 }
@@ -152,16 +203,18 @@ impl Program {
         }
     }
 
-    /// Returns a copy with weights and statistics of its own.
-    pub(crate) fn copy(&self) -> Result<Self, Wrong> {
-        let own = |constant: &Tensor| {
-            let mut own = constant.f_detach()?.f_empty_like()?;
-            own.f_copy_(&constant.f_detach()?)?;
+    /// Returns a copy on a device with weights and statistics of its own.
+    pub(crate) fn copy(&self, device: Device) -> Result<Self, Wrong> {
+        let own = |number: usize, constant: &Tensor| {
+            let target = if self.on_host.contains(&number) { constant.device() } else { device };
+            let moved = constant.f_detach()?.f_to(target)?;
+            let mut own = moved.f_empty_like()?;
+            own.f_copy_(&moved)?;
             Ok::<_, Wrong>(own)
         };
         let mut constants = Vec::new();
         for (number, constant) in self.constants.iter().enumerate() {
-            let copied = constant.as_ref().map(|constant| tch::no_grad(|| own(constant)));
+            let copied = constant.as_ref().map(|constant| tch::no_grad(|| own(number, constant)));
             let copied =
                 copied.transpose()?.map(|copied| match self.parameters.contains(&number) {
                     true => copied.f_set_requires_grad(true),
@@ -174,8 +227,9 @@ impl Program {
             steps: Rc::clone(&self.steps),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
-            device: self.device,
+            device,
             parameters: self.parameters.clone(),
+            on_host: self.on_host.clone(),
         })
     }
 
@@ -185,39 +239,146 @@ impl Program {
     }
 
     /// Computes the outputs.
-    pub(crate) fn run(&self, inputs: &[&Tensor], training: bool) -> Result<Vec<Tensor>, Wrong> {
+    pub(crate) fn run(&self, inputs: &[&Tensor], pass: Pass) -> Result<Vec<Tensor>, Wrong> {
+        let mut values = self.begin(inputs);
+        self.run_steps(&mut values, 0..self.steps.len(), pass)?;
+        self.outputs(&values)
+    }
+
+    /// Returns the values before the first step.
+    pub(crate) fn begin(&self, inputs: &[&Tensor]) -> Values {
         let mut values: Vec<Option<Tensor>> = Vec::new();
         values.resize_with(self.constants.len(), || None);
         for (number, input) in self.inputs.iter().zip(inputs) {
             values[*number] = Some(input.shallow_clone());
         }
-        for step in self.steps.iter() {
-            let results = step.run(&self.constants, &values, self.device, training)?;
-            for (number, result) in step.outputs.iter().zip(results) {
-                if let Some(number) = number {
-                    values[*number] = Some(result);
-                }
-            }
-            for number in &step.ends {
-                values[*number] = None;
+        Values(values)
+    }
+
+    /// Computes some steps.
+    pub(crate) fn run_steps(
+        &self,
+        values: &mut Values,
+        steps: Range<usize>,
+        pass: Pass,
+    ) -> Result<(), Wrong> {
+        self.steps[steps].iter().try_for_each(|step| self.run_step(values, step, pass))
+    }
+
+    #[inline]
+    fn run_step(&self, values: &mut Values, step: &Step, pass: Pass) -> Result<(), Wrong> {
+        let results = step.run(&self.constants, &values.0, self.device, pass)?;
+        for (number, result) in step.outputs.iter().zip(results) {
+            if let Some(number) = number {
+                values.0[*number] = Some(result);
             }
         }
+        for number in &step.ends {
+            values.0[*number] = None;
+        }
+        Ok(())
+    }
+
+    /// Returns the outputs among the values.
+    pub(crate) fn outputs(&self, values: &Values) -> Result<Vec<Tensor>, Wrong> {
         let output = |number: &usize| {
-            let value = values[*number].as_ref().or(self.constants[*number].as_ref());
+            let value = values.0[*number].as_ref().or(self.constants[*number].as_ref());
             let value = value.ok_or_else(|| wrong!("an output was not made"))?;
             Ok(value.f_to(self.device)?.f_contiguous()?)
         };
         self.outputs.iter().map(output).collect()
     }
+
+    /// Divides the steps into parts of about the same length, at places that few values cross.
+    pub(crate) fn segments(&self, count: usize) -> Vec<Range<usize>> {
+        let length = self.steps.len();
+        if count <= 1 || length < 2 {
+            return std::iter::once(0..length).collect();
+        }
+        // The number of values that are made before each step and used from it on.
+        let mut crossing = Vec::with_capacity(length);
+        let mut alive = 0_usize;
+        for step in self.steps.iter() {
+            crossing.push(alive);
+            alive = (alive + step.outputs.iter().flatten().count()).saturating_sub(step.ends.len());
+        }
+        let reach = length / (4 * count);
+        let mut begins = vec![0];
+        for part in 1..count {
+            let ideal = part * length / count;
+            let last = begins.last().copied().unwrap_or(0);
+            let range = ideal.saturating_sub(reach).max(last + 1)..(ideal + reach + 1).min(length);
+            let best = range.min_by_key(|at| (crossing[*at], at.abs_diff(ideal)));
+            begins.extend(best);
+        }
+        let ends = begins.iter().skip(1).copied().chain([length]);
+        begins.iter().copied().zip(ends).map(|(begin, end)| begin..end).collect()
+    }
+
+    /// Returns copies of values for which gradients are computed: of real numbers that are not the program's inputs.
+    pub(crate) fn leaves(&self, values: &Values) -> Result<Values, Wrong> {
+        let leaf = |(number, value): (usize, &Option<Tensor>)| {
+            let Some(value) = value else { return Ok(None) };
+            let detached = value.f_detach()?;
+            let is_real = matches!(
+                detached.f_kind()?,
+                Kind::Float | Kind::Double | Kind::Half | Kind::BFloat16
+            );
+            Ok(Some(match is_real && !self.inputs.contains(&number) {
+                true => detached.f_set_requires_grad(true)?,
+                false => detached,
+            }))
+        };
+        Ok(Values(values.0.iter().enumerate().map(leaf).collect::<Result<_, Wrong>>()?))
+    }
+
+    /// Computes the outputs, and tells of each step before and after it.
+    pub(crate) fn run_observed(
+        &self,
+        inputs: &[&Tensor],
+        pass: Pass,
+        mut observe: impl FnMut(&Step, Edge) -> Result<(), Wrong>,
+    ) -> Result<Vec<Tensor>, Wrong> {
+        let mut values = self.begin(inputs);
+        for step in self.steps.iter() {
+            observe(step, Edge::Begin)?;
+            self.run_step(&mut values, step, pass)?;
+            observe(step, Edge::End)?;
+        }
+        self.outputs(&values)
+    }
+
+    /// Returns the bytes of weights and other constants.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = |tensor: &Tensor| (tensor.numel() * tensor.kind().elt_size_in_bytes()) as u64;
+        self.constants.iter().flatten().map(bytes).sum()
+    }
+}
+
+/// Beginning or end of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edge {
+    Begin,
+    End,
 }
 
 impl Step {
+    /// Returns the operator and the node's name, as shown in profiles.
+    pub(crate) fn names(&self) -> (&str, &str) {
+        (&self.operator, &self.name)
+    }
+
+    /// For messages.
+    fn label(&self) -> String {
+        format!("{} `{}`", self.operator, self.name)
+    }
+
     fn run(
         &self,
         constants: &[Option<Tensor>],
         values: &[Option<Tensor>],
         device: Device,
-        training: bool,
+        pass: Pass,
     ) -> Result<Vec<Tensor>, Wrong> {
         let value = |number: &usize| {
             let value = values.get(*number).and_then(Option::as_ref);
@@ -232,8 +393,9 @@ impl Step {
                 *input = moved.as_ref().or(*input);
             }
         }
-        (self.operation)(&Call { inputs: &inputs, training })
-            .map_err(|error| wrong!("{}: {error}", self.name))
+        let (training, follows) = (pass != Pass::Inference, pass == Pass::Training);
+        (self.operation)(&Call { inputs: &inputs, training, follows })
+            .map_err(|error| wrong!("{}: {error}", self.label()))
     }
 
     /// Copies inputs to the device if others are there: shapes are computed in the host's memory, and sometimes used as
@@ -299,19 +461,39 @@ fn operations(nodes: &[Node]) -> Result<Vec<Operation>, Wrong> {
     Err(wrong!("the model has operators that are not imported: {}", missing.join(", ")))
 }
 
-/// Returns the names of values that are used in the host's memory alone.
-fn on_host(graph: &Graph) -> BTreeSet<&str> {
-    let (mut host, mut device) = (BTreeSet::new(), BTreeSet::new());
-    for node in &graph.nodes {
-        let positions = operators::host_inputs(&node.operator);
-        for (at, name) in node.inputs.iter().enumerate() {
-            match positions.contains(&at) {
-                true => host.insert(name.as_str()),
-                false => device.insert(name.as_str()),
-            };
+/// Makes a weight of each `Identity` of one. Exporters store equal weights once: a new model's scales and variances are all
+/// ones. They are weights of their own in the model that was exported, and have to be in training.
+fn unshare(graph: &mut Graph) {
+    let nodes = std::mem::take(&mut graph.nodes);
+    for node in nodes {
+        let weight = match (node.operator.as_str(), node.inputs.as_slice()) {
+            ("Identity", [name]) => graph.weights.get(name).map(Tensor::shallow_clone),
+            _ => None,
+        };
+        match (weight, node.outputs.first()) {
+            (Some(weight), Some(name)) => drop(graph.weights.insert(name.clone(), weight)),
+            _ => graph.nodes.push(node),
         }
     }
-    host.difference(&device).copied().collect()
+}
+
+/// Returns the names of values that are used in the host's memory alone: shapes, and what they are computed from.
+fn on_host(graph: &Graph) -> BTreeSet<String> {
+    let mut on_device: BTreeSet<&str> = graph.outputs.iter().map(String::as_str).collect();
+    let mut all: BTreeSet<&str> = BTreeSet::new();
+    for node in graph.nodes.iter().rev() {
+        let positions = operators::host_inputs(&node.operator);
+        let result_is_on_host =
+            !node.outputs.iter().any(|name| on_device.contains(name.as_str()));
+        for (at, name) in node.inputs.iter().enumerate() {
+            all.insert(name);
+            if !result_is_on_host && !positions.contains(&at) {
+                on_device.insert(name);
+            }
+        }
+        all.extend(node.outputs.iter().map(String::as_str));
+    }
+    all.difference(&on_device).map(|name| (*name).to_owned()).collect()
 }
 
 /// Returns the names of the weights that training changes: all real numbers with at least one axis, except the running
@@ -327,4 +509,49 @@ fn trainable(graph: &Graph) -> BTreeSet<&str> {
             && !statistics.contains(name.as_str())
     };
     graph.weights.iter().filter(is_trained).map(|(name, _)| name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::onnx::Attributes;
+
+    fn node(operator: &str, inputs: &[&str], output: &str) -> Node {
+        Node {
+            name: output.into(),
+            operator: operator.into(),
+            inputs: inputs.iter().map(|name| (*name).to_owned()).collect(),
+            outputs: vec![output.into()],
+            attributes: Attributes::default(),
+        }
+    }
+
+    /// A normalisation whose scale and variance are one weight of ones, and whose bias and mean are one of zeros.
+    #[test]
+    fn weights_that_are_stored_once_are_trained_apart() {
+        let full = |value: f64| Tensor::full([2], value, (Kind::Float, Device::Cpu));
+        let graph = Graph {
+            opset: 17,
+            nodes: vec![
+                node("Identity", &["ones"], "variance"),
+                node("Identity", &["zeros"], "mean"),
+                node("BatchNormalization", &["x", "ones", "zeros", "mean", "variance"], "y"),
+            ],
+            weights: [("ones".to_owned(), full(1.0)), ("zeros".to_owned(), full(0.0))].into(),
+            inputs: vec!["x".into()],
+            outputs: vec!["y".into()],
+        };
+        let program = tch::no_grad(|| Program::new(graph, Device::Cpu, true, Compute::default()));
+        let program = program.expect("it is imported").copy(Device::Cpu).expect("a copy");
+        assert_eq!(program.parameters().count(), 2);
+        let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 6.0]).reshape([2, 2]);
+        let outputs = program.run(&[&x], Pass::Training).expect("outputs");
+        outputs[0].pow_tensor_scalar(3).sum(Kind::Float).backward();
+        for parameter in program.parameters() {
+            assert!(parameter.grad().defined());
+            // The statistics have followed the batch, and the weights have not.
+            let values = Vec::<f32>::try_from(parameter.detach()).expect("numbers");
+            assert!(values == [1.0, 1.0] || values == [0.0, 0.0], "{values:?}");
+        }
+    }
 }

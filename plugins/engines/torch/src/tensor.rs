@@ -3,6 +3,7 @@
 use plugin_api::backend::{DataType, Error, ErrorCode, Result, Tensor, View, ViewMut};
 use tch::Kind;
 
+use crate::compute::Compute;
 use crate::error::Wrong;
 
 /// Libtorch's element types and the ABI's.
@@ -41,12 +42,13 @@ impl TorchTensor {
     }
 
     /// Copies elements to a device.
-    pub(crate) fn copy(view: &View<'_>, device: tch::Device) -> Result<Self> {
+    pub(crate) fn copy(view: &View<'_>, device: tch::Device, compute: Compute) -> Result<Self> {
         let kind = kind_of(view.dtype())?;
         let bytes = view.contiguous()?;
         let tensor = tch::Tensor::f_from_data_size(&bytes, view.shape(), kind);
         let tensor = tensor.and_then(|tensor| tensor.f_to(device));
-        Self::new(tensor.map_err(|error| Wrong::from(error).of_run())?)
+        let tensor = tensor.map_err(Wrong::from).and_then(|tensor| compute.formatted(&tensor));
+        Self::new(tensor.map_err(Wrong::of_run)?)
     }
 
     /// Returns libtorch's tensor.

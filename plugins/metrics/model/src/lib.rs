@@ -11,6 +11,9 @@ divided by the samples of a pass. Times the operations of a pass they are the co
 device's peak the *model FLOPs utilisation* (MFU; Chowdhery et al. 2022, PaLM, section 4.1). Times the least traffic
 they are the bandwidth; it is a lower bound, and more than the peak if weights stay in caches.
 
+A step of training counts as three passes: one forward, and two backward, for the gradients of values and of weights
+(the same paper, appendix B). Its traffic is not known. Steps are those that were measured, with their marks.
+
 Peaks are those of the device in the format in which the case computed. Their source is an attribute.
 */
 
@@ -22,6 +25,9 @@ use serde::Deserialize;
 
 /// Scenarios in which a query is several passes.
 const SEVERAL_PASSES: [Scenario; 2] = [Scenario::Offline, Scenario::MultiStream];
+
+/// Passes that have as many operations as a step of training.
+const PASSES_OF_A_STEP: f64 = 3.0;
 
 /// The metric.
 pub struct Model;
@@ -145,7 +151,7 @@ fn passes(
     throughput: &mut dyn FnMut(&str) -> Result<Rate, Gap>,
 ) -> Result<Rate, Gap> {
     let mode = record.key.mode;
-    if mode != Mode::Inference {
+    if !matches!(mode, Mode::Inference | Mode::Training) {
         return Err(gap(&NotMeasured::NotAPass { mode }.into()));
     }
     if !SEVERAL_PASSES.contains(&record.key.scenario) {
@@ -200,7 +206,14 @@ fn card(record: &CaseRecord, passes: &Result<Rate, Gap>) -> Vec<Measurement> {
     };
     let times =
         |amount: Result<f64, Gap>| -> Result<Rate, Gap> { Ok(passes.clone()?.times(amount?)) };
-    let (compute, bandwidth) = (times(operations), times(bytes));
+    let mode = record.key.mode;
+    let (compute, bandwidth) = match mode {
+        Mode::Training => (
+            times(operations).map(|rate| rate.times(PASSES_OF_A_STEP)),
+            Err(gap(&NotMeasured::NotAPass { mode }.into())),
+        ),
+        _ => (times(operations), times(bytes)),
+    };
     let of_peak = |rate: &Result<Rate, Gap>, peak: &str| -> Result<Rate, Gap> {
         let (rate, peak) = (rate.clone()?, value(peak)?);
         Ok(rate.times(1.0 / peak))
@@ -225,7 +238,7 @@ fn computed_values(values: [Result<Rate, Gap>; 5]) -> impl Iterator<Item = Measu
             "model.compute",
             "FLOP/s",
             Direction::Higher,
-            "operations of a pass, times passes for each second",
+            "operations of a pass, times passes for each second; a step of training counts as three passes",
         ),
         (
             "model.bandwidth",

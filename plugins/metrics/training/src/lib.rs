@@ -3,7 +3,8 @@ Training: steps by their phases, the cost of looking at them, and loss and accur
 
 **Steps.** The measured steps wait for the device after each phase, so that the phases can be timed. `training.step` is
 their median. `training.phase.NAME` is the mean time of a phase, `training.share.NAME` its share of all measured steps, and
-`training.explained` what all phases together explain. `training.first-step` is the worker's first run and
+`training.explained` what all phases together explain. `training.peak-memory.NAME` is the most that tensors took on the
+device during a phase of one more step. `training.first-step` is the worker's first run and
 `training.warm-up-step` the median of the warm-up: neither is among the others.
 
 **The cost of looking.** After measuring, the worker makes steps with marks and without, in turns.
@@ -27,6 +28,7 @@ const WARM_UP_LATENCY: &str = "warm-up-latency";
 const ITEMS: &str = "items";
 const PROCESS: &str = "process";
 const PHASE: &str = "phase.";
+const MEMORY: &str = "phase-memory.";
 const FIRST: &str = "first-run-time";
 const MARKED: &str = "marked-step-time";
 const UNMARKED: &str = "unmarked-step-time";
@@ -84,6 +86,7 @@ impl Metric for Training {
             ITEMS,
             PROCESS,
             "phase.*",
+            "phase-memory.*",
             FIRST,
             MARKED,
             UNMARKED,
@@ -116,6 +119,7 @@ impl Metric for Training {
             let gap =
                 Gap::unsupported(format!("a query of the mode `{mode}` is not a training step"));
             let mut all = of_steps(case, &Columns::default(), &options.phases);
+            all.extend(of_memory(&Columns::default(), &options.phases));
             all.extend(of_epochs(&Columns::default(), options.accuracy));
             all.iter_mut().for_each(|one| one.value = Err(gap.clone()));
             return Ok(all);
@@ -128,6 +132,7 @@ impl Metric for Training {
             }
             None => of_steps(case, columns, &options.phases),
         };
+        all.extend(of_memory(columns, &options.phases));
         all.extend(of_epochs(columns, options.accuracy));
         Ok(all)
     }
@@ -288,6 +293,32 @@ fn of_steps(case: &Case, columns: &Columns, phases: &[String]) -> Vec<Measuremen
     ));
     all.push(cost(case, columns, &steps));
     all
+}
+
+/// Returns the values about the memory of phases, from the first process.
+fn of_memory(columns: &Columns, phases: &[String]) -> Vec<Measurement> {
+    let peak = |phase: &str| {
+        let found = columns.beginning(MEMORY).find(|(name, _)| *name == phase);
+        match found.map(|(_, column)| &column.data) {
+            Some(plugin_guest::ColumnData::Unsigned(bytes)) if !bytes.is_empty() => {
+                Ok(bytes[0] as f64)
+            }
+            _ => Err(columns.missing("phase-memory.*").map_or_else(
+                || Gap::not_measured("the memory of this phase was not measured"),
+                Gap::not_measured,
+            )),
+        }
+    };
+    let one = |phase: &String| {
+        measurement(
+            &format!("peak-memory.{phase}"),
+            peak(phase),
+            "B",
+            Direction::Lower,
+            "most bytes that tensors took on the device during the phase",
+        )
+    };
+    phases.iter().map(one).collect()
 }
 
 /// Returns the mean time of a step without marks.

@@ -75,6 +75,16 @@ fn the_throughput_is_that_of_steps_without_marks() {
 }
 
 #[test]
+fn the_memory_of_phases_is_stated_or_why_not() {
+    let mut columns = steps();
+    columns.push(whole_column("phase-memory.forward", &[4_096]));
+    let found = compute("training", columns, Options::default());
+    assert_eq!(value(&found, "peak-memory.forward"), Ok(4_096.0));
+    let absent = "the memory of this phase was not measured";
+    assert_eq!(value(&found, "peak-memory.backward"), Err(absent.into()));
+}
+
+#[test]
 fn steps_without_marks_are_their_own_throughput() {
     let columns = vec![whole_column(LATENCY, &[100, 300]), whole_column(ITEMS, &[8; 2])];
     let found = compute("training", columns, Options::default());

@@ -1,9 +1,10 @@
 //! Convolutions, pools, normalisations and products of matrices.
 
-use tch::{TchError, Tensor};
+use tch::{Kind, TchError, Tensor};
 
-use super::{Call, Operation, axis_of, binary, one, uses};
+use super::{Call, Operation, axis_of, binary, one, unary, uses};
 use crate::error::{Wrong, wrong};
+use crate::fusion;
 use crate::onnx::{Attributes, Node};
 
 pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
@@ -24,6 +25,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
                 let [weight, bias, mean, variance] = inputs;
                 let x = call.at(0)?;
                 let training = call.training;
+                let momentum = if call.follows { momentum } else { 0.0 };
                 one(x.f_batch_norm(weight, bias, mean, variance, training, momentum, epsilon, true))
             })
         }
@@ -90,6 +92,30 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             })
         }
         "MatMul" => binary(Tensor::f_matmul),
+        fusion::LINEAR => {
+            Box::new(|call| one(call.at(0)?.f_linear(&call.at(1)?.f_tr()?, call.maybe(2))))
+        }
+        fusion::TURNED_LINEAR => {
+            Box::new(|call| one(call.at(0)?.f_linear(call.at(1)?, call.maybe(2))))
+        }
+        fusion::GELU => unary(|x| x.f_gelu("none")),
+        fusion::ATTENTION => {
+            let scale = attributes.float("scale");
+            Box::new(move |call| {
+                let (query, turned, value) = (call.at(0)?, call.at(1)?, call.at(2)?);
+                let bias = call.maybe(3);
+                let ranks = [query.dim(), turned.dim(), value.dim()];
+                if ranks[0] < 3 || ranks != [ranks[0]; 3] {
+                    // Libtorch's function wants the same axes of all three.
+                    let scores = query.f_matmul(turned)?.f_mul_scalar(scale.unwrap_or(1.0))?;
+                    let scores = bias.map_or(Ok(scores.shallow_clone()), |bias| scores.f_add(bias))?;
+                    return one(scores.f_softmax(-1, None::<Kind>)?.f_matmul(value));
+                }
+                let key = turned.f_transpose(-2, -1)?;
+                let attend = Tensor::f_scaled_dot_product_attention;
+                one(attend(query, &key, value, bias, 0.0, false, scale, false))
+            })
+        }
         "Gemm" => product(attributes),
         "Einsum" => {
             let equation = attributes.text("equation");

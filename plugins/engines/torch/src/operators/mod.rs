@@ -28,8 +28,10 @@ pub(crate) type Operation = Box<dyn Fn(&Call<'_>) -> Outputs>;
 pub(crate) struct Call<'a> {
     /// In order; `None` for one that is left out.
     pub(crate) inputs: &'a [Option<&'a Tensor>],
-    /// Whether normalisations use the statistics of the batch, and follow them.
+    /// Whether normalisations use the statistics of the batch.
     pub(crate) training: bool,
+    /// Whether running statistics follow those of the batch.
+    pub(crate) follows: bool,
 }
 
 impl<'a> Call<'a> {
