@@ -723,7 +723,11 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
         let line = |item: PlannedPair| match item {
             PlannedPair::Pair([first, second]) => format!("{} with {}", first.key, second.key),
             PlannedPair::Gap(gap) => {
-                format!("{} [{}]", gap.key(), gap.gap().map(ToString::to_string).unwrap_or_default())
+                format!(
+                    "{} [{}]",
+                    gap.key(),
+                    gap.gap().map(ToString::to_string).unwrap_or_default()
+                )
             }
         };
         plan.pairs().expect("pairs").map(line).collect::<Vec<_>>().join("\n")
@@ -743,7 +747,8 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
     let matrix = format!("model = \"a\"\n{}", paired(r#"["cpu", "cuda"]"#));
     assert_snapshot!(pairs(&matrix, both()), @"");
     // A backend that is not there.
-    let missing = Gap::PluginMissing { plugin: "cuda".into(), registry_message: "no `cuda`".into() };
+    let missing =
+        Gap::PluginMissing { plugin: "cuda".into(), registry_message: "no `cuda`".into() };
     let alone = facts([
         ("cpu", ready("cpu", &[device("cpu:0")])),
         ("cuda", BackendFacts::Missing(missing)),
@@ -758,9 +763,7 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
 #[test]
 fn what_cannot_be_loaded_together_is_a_gap() {
     let text = |pair: &str| {
-        format!(
-            "{BASE}backend = \"cpu\"\n[measure]\norder = \"paired\"\npair = {pair}"
-        )
+        format!("{BASE}backend = \"cpu\"\n[measure]\norder = \"paired\"\npair = {pair}")
     };
     let gap = |facts: Facts| {
         let experiment = parse(&text(r#"["a", "b"]"#)).unwrap_or_else(|e| panic!("{e:#?}"));
@@ -768,7 +771,9 @@ fn what_cannot_be_loaded_together_is_a_gap() {
         let gap = plan.items().next().and_then(|item| item.gap().map(ToString::to_string));
         gap.unwrap_or_default()
     };
-    let on = |device: DeviceInfo| facts([("cpu", ready("cpu", &[device])), ("cuda", ready("cuda", &[]))]);
+    let on = |device: DeviceInfo| {
+        facts([("cpu", ready("cpu", &[device])), ("cuda", ready("cuda", &[]))])
+    };
     let plain = device("cpu:0", &[Precision::Fp32]);
     assert_eq!(gap(on(plain.clone())), "");
     let mut exclusive = plain.clone();
@@ -779,7 +784,8 @@ fn what_cannot_be_loaded_together_is_a_gap() {
     let file = |facts: &Facts, id: &str| facts.models[id].values().next().cloned().expect("a file");
     for id in ["a", "b"] {
         let file = file(&large, id);
-        let structure = ModelStructure { weights_bytes: Some(600 << 20), ..ModelStructure::default() };
+        let structure =
+            ModelStructure { weights_bytes: Some(600 << 20), ..ModelStructure::default() };
         large.structures.insert(file, structure);
     }
     assert_snapshot!(gap(large), @"");

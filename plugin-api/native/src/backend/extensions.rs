@@ -530,9 +530,7 @@ where
     unsafe { call(args, body) }
 }
 
-unsafe extern "C" fn run_phase_counted<M: Model>(
-    args: *mut abi::PhaseMemoryArgs,
-) -> *mut abi::Error
+unsafe extern "C" fn run_phase_counted<M: Model>(args: *mut abi::PhaseMemoryArgs) -> *mut abi::Error
 where
     M::Session: PhaseMemory,
 {
