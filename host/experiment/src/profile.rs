@@ -330,8 +330,12 @@ mod tests {
 
     #[test]
     fn types_are_summed_the_longest_first() {
-        let share = |kind: &str, operators, time_ns| KindShare { kind: kind.into(), operators, time_ns };
-        assert_eq!(profile().kinds(), [share("Conv", 2, 80), share("Relu", 1, 10), share("unknown", 1, 5)]);
+        let share =
+            |kind: &str, operators, time_ns| KindShare { kind: kind.into(), operators, time_ns };
+        assert_eq!(
+            profile().kinds(),
+            [share("Conv", 2, 80), share("Relu", 1, 10), share("unknown", 1, 5)]
+        );
         assert_eq!((profile().time_ns(), profile().of_latency()), (95, Some(0.95)));
         let queued = CaseProfile { times: OperatorTimes::Queueing, ..profile() };
         assert_eq!(queued.of_latency(), None);
@@ -357,7 +361,10 @@ mod tests {
     fn a_flame_graph_is_a_picture_with_every_part() {
         let svg = profile().flame_graph(Grouping::Node, "digits").expect("a picture");
         let svg = String::from_utf8(svg).expect("text");
-        assert!(svg.contains("<svg ") && svg.contains("layer.0") && svg.contains("times of calls"), "{svg}");
+        assert!(
+            svg.contains("<svg ") && svg.contains("layer.0") && svg.contains("times of calls"),
+            "{svg}"
+        );
         let empty = CaseProfile { operators: Vec::new(), ..profile() };
         let error = empty.flame_graph(Grouping::Kind, "digits").expect_err("nothing is drawn");
         assert!(error.to_string().contains("0123"), "{error}");
@@ -371,6 +378,10 @@ mod tests {
         assert_eq!(spans.len(), 4);
         assert_eq!(spans[1]["ts"], 0.06);
         assert_eq!((&spans[1]["dur"], &spans[1]["cat"]), (&json!(0.01), &json!("Relu")));
-        assert!(events.iter().any(|event| event["name"] == "thread_name" && event["args"]["name"] == "CPU"));
+        assert!(
+            events
+                .iter()
+                .any(|event| event["name"] == "thread_name" && event["args"]["name"] == "CPU")
+        );
     }
 }

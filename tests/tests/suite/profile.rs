@@ -67,5 +67,9 @@ fn a_manifest_is_run_and_its_operators_are_shown_by_type_and_by_node() {
     let again = place.run(&["profile", "latest", "--case", &id[..6]]).expect(0);
     assert!(again.stdout.contains("Identity") && again.stdout.contains("of the measured median"));
     let unknown = place.run(&["profile", "latest", "--case", "zzz"]).expect(7);
-    assert!(unknown.stderr.contains("has no case whose id begins with `zzz`"), "{}", unknown.stderr);
+    assert!(
+        unknown.stderr.contains("has no case whose id begins with `zzz`"),
+        "{}",
+        unknown.stderr
+    );
 }

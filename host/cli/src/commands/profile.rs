@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use host_experiment::{
-    CaseProfile, Grouping, Profiles, RunOptions, Settings, run as begin, units,
-};
+use host_experiment::{CaseProfile, Grouping, Profiles, RunOptions, Settings, run as begin, units};
 use host_record::{Axis, CaseKey, Cell, Table};
 use host_store::{ResultsFolder, RunFolder};
 use serde_json::{Value, json};
@@ -108,8 +106,7 @@ fn write(case: &CaseProfile, target: &Path) -> Result<Vec<PathBuf>> {
         Ok::<_, Failure>(())
     };
     for grouping in Grouping::ALL {
-        let folded: String =
-            case.folded(grouping).iter().map(|line| format!("{line}\n")).collect();
+        let folded: String = case.folded(grouping).iter().map(|line| format!("{line}\n")).collect();
         put(format!("{}.folded", grouping.name()), folded.as_bytes())?;
         // Operators that took no time have nothing to draw.
         if case.time_ns() > 0 {
@@ -247,7 +244,9 @@ mod tests {
     #[test]
     fn the_types_that_are_left_out_are_summed() {
         let table = table_of(&case(OperatorTimes::Calls), 1);
-        let texts = |row: &Vec<Cell>| row.iter().map(|cell| format!("{cell:?}")).collect::<Vec<_>>().join(" ");
+        let texts = |row: &Vec<Cell>| {
+            row.iter().map(|cell| format!("{cell:?}")).collect::<Vec<_>>().join(" ")
+        };
         let lines: Vec<String> = table.rows.iter().map(texts).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
         Text("Conv") Integer(2) Text("800 µs") Text("84.2 %")
@@ -260,7 +259,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = write(&case(OperatorTimes::Device), folder.path()).expect("they are written");
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        assert_eq!(names, ["by-type.folded", "by-type.svg", "by-node.folded", "by-node.svg", "trace.json"]);
+        assert_eq!(
+            names,
+            ["by-type.folded", "by-type.svg", "by-node.folded", "by-node.svg", "trace.json"]
+        );
         let folded = fs::read_to_string(&files[0]).expect("a file");
         assert!(folded.starts_with("Conv;conv1 600000\n"), "{folded}");
     }

@@ -6,7 +6,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use host_hash::sha256;
-use host_record::{Axis, CaseColumns, CaseRecord, column, Column, ColumnData, Epoch, Learning, Outcome, OutputValues, Pace, part, Processes, ProfiledOperator, Quantity, WorkerReport};
+use host_record::{
+    Axis, CaseColumns, CaseRecord, Column, ColumnData, Epoch, Learning, Outcome, OutputValues,
+    Pace, Processes, ProfiledOperator, Quantity, WorkerReport, column, part,
+};
 use serde::de::DeserializeOwned;
 
 use super::conditions;

@@ -44,14 +44,18 @@ fn read(file: File) -> Result<Vec<ProfiledOperator>, ParquetError> {
     let mut operators = Vec::new();
     for batch in ParquetRecordBatchReaderBuilder::try_new(file)?.build()? {
         let batch = batch?;
-        let unexpected =
-            || ParquetError::General("the columns are not those of a profile".into());
+        let unexpected = || ParquetError::General("the columns are not those of a profile".into());
         let column = |name: &str| batch.column_by_name(name).ok_or_else(unexpected);
         let words = |name: &str| {
             let words = column(name)?.as_any().downcast_ref::<DictionaryArray<Int32Type>>();
             let words = words.and_then(|words| words.downcast_dict::<StringArray>());
             let words = words.ok_or_else(unexpected)?;
-            Ok::<_, ParquetError>(words.into_iter().map(|word| word.unwrap_or_default().to_owned()).collect::<Vec<_>>())
+            Ok::<_, ParquetError>(
+                words
+                    .into_iter()
+                    .map(|word| word.unwrap_or_default().to_owned())
+                    .collect::<Vec<_>>(),
+            )
         };
         let numbers = |name: &str| {
             column(name)?.as_any().downcast_ref::<UInt64Array>().ok_or_else(unexpected)
@@ -104,7 +108,8 @@ mod tests {
             start_ns,
             duration_ns: 2 * start_ns + 1,
         };
-        let operators = vec![operator("a", "Conv", 0), operator("b/c", "", 7), operator("a", "Conv", 9)];
+        let operators =
+            vec![operator("a", "Conv", 0), operator("b/c", "", 7), operator("a", "Conv", 9)];
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("profile.parquet");
         assert_eq!(read_profile(&path).expect("no file"), []);

@@ -172,7 +172,8 @@ impl Program {
         constants.resize_with(names.0.len(), || None);
         end_values(&mut steps, &outputs, &constants);
         let steps = steps.into();
-        let on_host = on_host.iter().filter_map(|name| names.0.get(name.as_str())).copied().collect();
+        let on_host =
+            on_host.iter().filter_map(|name| names.0.get(name.as_str())).copied().collect();
         let program = Self { constants, steps, inputs, outputs, device, parameters, on_host };
         program.check(&names)?;
         Ok(program)
@@ -483,8 +484,7 @@ fn on_host(graph: &Graph) -> BTreeSet<String> {
     let mut all: BTreeSet<&str> = BTreeSet::new();
     for node in graph.nodes.iter().rev() {
         let positions = operators::host_inputs(&node.operator);
-        let result_is_on_host =
-            !node.outputs.iter().any(|name| on_device.contains(name.as_str()));
+        let result_is_on_host = !node.outputs.iter().any(|name| on_device.contains(name.as_str()));
         for (at, name) in node.inputs.iter().enumerate() {
             all.insert(name);
             if !result_is_on_host && !positions.contains(&at) {
