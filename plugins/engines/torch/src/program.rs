@@ -471,8 +471,10 @@ fn unshare(graph: &mut Graph) {
             ("Identity", [name]) => graph.weights.get(name).map(Tensor::shallow_clone),
             _ => None,
         };
-        match (weight, node.outputs.first()) {
-            (Some(weight), Some(name)) => drop(graph.weights.insert(name.clone(), weight)),
+        match (weight, node.outputs.first().cloned()) {
+            (Some(weight), Some(name)) => {
+                graph.weights.insert(name, weight);
+            }
             _ => graph.nodes.push(node),
         }
     }
