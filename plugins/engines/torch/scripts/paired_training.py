@@ -1,6 +1,6 @@
 """Times passes and training steps of the digits network here and in Python, in turns.
 
-    TARE_RUNTIME_TORCH=… paired_training.py HOST [--rounds 9] [--seconds 2] [--threads 1]
+    TARE_RUNTIME_TORCH=… paired_training.py HOST [--rounds 9] [--seconds 2] [--threads 1] [--batch 32]
 
 HOST is the program `host`. Python's side is a usual loop with the same PyTorch, threads, weights, batches and optimiser, in a
 process of its own. The side that goes first changes from round to round. Prints a table: medians over all rounds of each
@@ -19,7 +19,6 @@ import time
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[4] / "manifests" / "data"
-BATCH = 32
 TEST = 384
 KINDS = {"inference": "", "training, SGD": "sgd", "training, Adam": "adam"}
 RATES = {"sgd": 0.01, "adam": 0.002}
@@ -59,13 +58,13 @@ options = {{ optimiser = "{optimiser}", learning-rate = {rate}, phases = "none" 
 """
 
 
-def ours(host, seconds, threads):
+def ours(host, seconds, threads, batch):
     """Returns the median latency of each kind in nanoseconds, through the tool."""
     backends = [
         BACKEND.format(optimiser=name, rate=rate, threads=threads) for name, rate in RATES.items()
     ]
     text = MANIFEST.format(
-        data=DATA, backends="".join(backends), batch=BATCH, seconds=seconds, test=TEST,
+        data=DATA, backends="".join(backends), batch=batch, seconds=seconds, test=TEST,
         warm_up=int(WARM_UP * 1000),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +91,7 @@ def ours(host, seconds, threads):
         return found
 
 
-def child(optimiser, seconds, threads):
+def child(optimiser, seconds, threads, batch):
     """Prints the median latency of a usual loop in nanoseconds."""
     import numpy as np
     import torch
@@ -103,8 +102,8 @@ def child(optimiser, seconds, threads):
     images = np.load(DATA / "digits-images.npy")[:-TEST]
     labels = np.load(DATA / "digits-labels.npy")[:-TEST]
     batches = []
-    for first in range(0, len(images), BATCH):
-        rows = np.arange(first, first + BATCH) % len(images)
+    for first in range(0, len(images), batch):
+        rows = np.arange(first, first + batch) % len(images)
         batches.append((torch.from_numpy(images[rows]), torch.from_numpy(labels[rows])))
     rate = RATES.get(optimiser)
     if optimiser == "sgd":
@@ -138,12 +137,12 @@ def child(optimiser, seconds, threads):
     print(statistics.median(times))
 
 
-def theirs(seconds, threads):
+def theirs(seconds, threads, batch):
     """Returns the median latency of each kind in nanoseconds, in Python."""
     found = {}
     for kind, optimiser in KINDS.items():
         line = [sys.executable, __file__, "--child", optimiser or "none"]
-        line += ["--seconds", str(seconds), "--threads", str(threads)]
+        line += ["--seconds", str(seconds), "--threads", str(threads), "--batch", str(batch)]
         output = subprocess.run(line, check=True, capture_output=True, text=True).stdout
         found[kind] = float(output)
     return found
@@ -166,20 +165,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=32)
     arguments = parser.parse_args()
-    seconds, threads = arguments.seconds, arguments.threads
+    seconds, threads, batch = arguments.seconds, arguments.threads, arguments.batch
     if arguments.child:
         optimiser = "" if arguments.child == "none" else arguments.child
-        return child(optimiser, seconds, threads)
+        return child(optimiser, seconds, threads, batch)
     host = os.path.abspath(arguments.host)
     rounds = []
     for number in range(arguments.rounds):
         if number % 2 == 0:
-            left = ours(host, seconds, threads)
-            right = theirs(seconds, threads)
+            left = ours(host, seconds, threads, batch)
+            right = theirs(seconds, threads, batch)
         else:
-            right = theirs(seconds, threads)
-            left = ours(host, seconds, threads)
+            right = theirs(seconds, threads, batch)
+            left = ours(host, seconds, threads, batch)
         rounds.append((left, right))
         print(f"round {number + 1}: {left} {right}", file=sys.stderr)
     print(f"load of the last minute: {os.getloadavg()[0]:.1f}")

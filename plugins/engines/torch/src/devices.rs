@@ -113,7 +113,9 @@ fn described(kind: &str, index: i32) -> (Option<String>, Option<u64>) {
     type Name = unsafe extern "C" fn(*mut c_char, i32, i32) -> i32;
     type Memory = unsafe extern "C" fn(*mut usize, i32) -> i32;
     let (library, get, name, memory): (_, &[u8], &[u8], &[u8]) = match kind {
-        "rocm" => (ACCELERATED[1].1, b"hipDeviceGet\0", b"hipDeviceGetName\0", b"hipDeviceTotalMem\0"),
+        "rocm" => {
+            (ACCELERATED[1].1, b"hipDeviceGet\0", b"hipDeviceGetName\0", b"hipDeviceTotalMem\0")
+        }
         _ => (ACCELERATED[0].1, b"cuDeviceGet\0", b"cuDeviceGetName\0", b"cuDeviceTotalMem_v2\0"),
     };
     let mut text = [0 as c_char; 256];
@@ -126,9 +128,10 @@ fn described(kind: &str, index: i32) -> (Option<String>, Option<u64>) {
         if get(&raw mut device, index) != 0 {
             return (None, None);
         }
-        let name = driver.get::<Name>(name).ok().filter(|name| {
-            name(text.as_mut_ptr(), text.len() as i32, device) == 0
-        });
+        let name = driver
+            .get::<Name>(name)
+            .ok()
+            .filter(|name| name(text.as_mut_ptr(), text.len() as i32, device) == 0);
         let name = name.map(|_| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned());
         let memory = driver.get::<Memory>(memory).ok();
         let memory = memory.filter(|memory| memory(&raw mut bytes, device) == 0);

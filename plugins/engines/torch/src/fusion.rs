@@ -89,10 +89,11 @@ pub(crate) fn fuse(graph: &mut Graph) {
             replaced.insert(last, Some(group.node));
         }
         let nodes = std::mem::take(&mut graph.nodes);
-        let kept = nodes.into_iter().enumerate().filter_map(|(at, node)| match replaced.remove(&at) {
-            Some(other) => other,
-            None => Some(node),
-        });
+        let kept =
+            nodes.into_iter().enumerate().filter_map(|(at, node)| match replaced.remove(&at) {
+                Some(other) => other,
+                None => Some(node),
+            });
         graph.nodes = kept.collect();
     }
     turn(graph);
@@ -202,7 +203,9 @@ fn gelu(graph: &Graph, uses: &Uses, at: usize) -> Option<Group> {
         half
     } else {
         let half = uses.maker(graph, factor, "Mul")?;
-        if beside_number(graph, uses, half, 0.5)? != x || uses.only_user(graph, half, "Mul")? != product {
+        if beside_number(graph, uses, half, 0.5)? != x
+            || uses.only_user(graph, half, "Mul")? != product
+        {
             return None;
         }
         nodes.push(half);
@@ -227,7 +230,9 @@ fn attention(graph: &Graph, uses: &Uses, at: usize) -> Option<Group> {
         uses.only_user(graph, sum, "Softmax")?;
         let [left, right] = graph.nodes[sum].inputs.as_slice() else { return None };
         let is_scored = |name: &str| {
-            ["MatMul", "Mul", "Div"].iter().any(|operator| uses.maker(graph, name, operator).is_some())
+            ["MatMul", "Mul", "Div"]
+                .iter()
+                .any(|operator| uses.maker(graph, name, operator).is_some())
                 && chain(graph, uses, name).is_some()
         };
         let (inner, added) = match (is_scored(left), is_scored(right)) {
@@ -325,9 +330,8 @@ mod tests {
             ("b", Tensor::ones([3], (Kind::Float, tch::Device::Cpu))),
             ("c", Tensor::ones([1], (Kind::Float, tch::Device::Cpu))),
         ];
-        let nodes = |bias: &str| {
-            vec![node("MatMul", &["x", "w"], "p"), node("Add", &[bias, "p"], "y")]
-        };
+        let nodes =
+            |bias: &str| vec![node("MatMul", &["x", "w"], "p"), node("Add", &[bias, "p"], "y")];
         let found = fused(graph(nodes("b"), &weights, &["y"]));
         assert_eq!(found, [(TURNED_LINEAR.to_owned(), vec!["x".into(), "w".into(), "b".into()])]);
         let mut twice = nodes("b");
@@ -340,7 +344,8 @@ mod tests {
 
     #[test]
     fn gelu_is_found_in_both_orders() {
-        let weights = [("r", number(std::f32::consts::SQRT_2)), ("1", number(1.0)), ("h", number(0.5))];
+        let weights =
+            [("r", number(std::f32::consts::SQRT_2)), ("1", number(1.0)), ("h", number(0.5))];
         let begin = || {
             vec![
                 node("Div", &["x", "r"], "s"),
@@ -364,9 +369,8 @@ mod tests {
     #[test]
     fn attention_is_found_with_and_without_scale_and_bias() {
         let weights = [("r", number(0.125))];
-        let end = |scores: &str| {
-            [node("Softmax", &[scores], "s"), node("MatMul", &["s", "v"], "y")]
-        };
+        let end =
+            |scores: &str| [node("Softmax", &[scores], "s"), node("MatMul", &["s", "v"], "y")];
         let mut all = vec![
             node("MatMul", &["q", "k"], "p"),
             node("Mul", &["p", "r"], "m"),

@@ -113,7 +113,9 @@ impl TorchModel {
             other => other.unwrap_or("fp32"),
         };
         if compute.autocast.is_some() && precision != "fp32" {
-            let message = format!("option `autocast` is for weights in fp32, and those of the model are {precision}");
+            let message = format!(
+                "option `autocast` is for weights in fp32, and those of the model are {precision}"
+            );
             return Err(Error::new(ErrorCode::InvalidArgument, message));
         }
         // What is trained is a copy for each session, so the weights of the file stay in the host's memory.
@@ -189,7 +191,8 @@ impl Model for TorchModel {
         let ranges = request.bounds.is_some();
         let shapes = request.shapes.iter().map(|shape| shape.to_vec()).collect();
         let network = Rc::clone(&self.network);
-        let session = TorchSession::new(network, &self.info, shapes, ranges, self.device, own, compute);
+        let session =
+            TorchSession::new(network, &self.info, shapes, ranges, self.device, own, compute);
         match (&self.training, &*self.network) {
             (Some(settings), Network::Onnx(program)) => {
                 let start = || {
@@ -197,9 +200,8 @@ impl Model for TorchModel {
                     let devices = devices::following(self.device, settings.replicas)?;
                     Ok(match devices.len() {
                         1 => trainer,
-                        _ => {
-                            trainer.with_team(Team::start(&self.path, *settings, compute, &devices)?)
-                        }
+                        _ => trainer
+                            .with_team(Team::start(&self.path, *settings, compute, &devices)?),
                     })
                 };
                 Ok(session.trained(start().map_err(Wrong::of_run)?))

@@ -172,7 +172,8 @@ impl Optimiser {
                 let chosen = with_gradient.iter().filter_map(|(at, _)| all.get(*at));
                 chosen.map(Tensor::shallow_clone).collect()
             };
-            let (weights, first, second) = (of(&group.weights), of(&group.first), of(&group.second));
+            let (weights, first, second) =
+                (of(&group.weights), of(&group.first), of(&group.second));
             let gradients: Vec<Tensor> =
                 with_gradient.iter().map(|(_, gradient)| gradient.shallow_clone()).collect();
             let update = Update {
@@ -221,13 +222,7 @@ mod tests {
     use super::*;
 
     fn plan(rule: Rule) -> Plan {
-        Plan {
-            rule,
-            learning_rate: 0.1,
-            weight_decay: 0.01,
-            warm_up_steps: 0,
-            loss_scale: None,
-        }
+        Plan { rule, learning_rate: 0.1, weight_decay: 0.01, warm_up_steps: 0, loss_scale: None }
     }
 
     fn numbers(tensor: &Tensor) -> Vec<f64> {
@@ -281,19 +276,18 @@ mod tests {
 
     #[test]
     fn weights_follow_the_formulas() {
-        let rules = [
-            Rule::Sgd { momentum: 0.0 },
-            Rule::Sgd { momentum: 0.9 },
-            Rule::Adam,
-            Rule::AdamW,
-        ];
+        let rules =
+            [Rule::Sgd { momentum: 0.0 }, Rule::Sgd { momentum: 0.9 }, Rule::Adam, Rule::AdamW];
         for rule in rules {
             for (warm_up_steps, learning_rate) in [(0, 0.01), (4, 0.02)] {
                 let plan = Plan { warm_up_steps, learning_rate, ..plan(rule) };
                 let expected = by_hand(plan);
                 let (found, _) = minimised(plan, Kind::Float);
                 let is_near = |(left, right): (&f64, &f64)| (left - right).abs() < 1e-5;
-                assert!(found.iter().zip(&expected).all(is_near), "{plan:?}: {found:?} {expected:?}");
+                assert!(
+                    found.iter().zip(&expected).all(is_near),
+                    "{plan:?}: {found:?} {expected:?}"
+                );
             }
         }
     }

@@ -172,7 +172,8 @@ impl Program {
         constants.resize_with(names.0.len(), || None);
         end_values(&mut steps, &outputs, &constants);
         let steps = steps.into();
-        let on_host = on_host.iter().filter_map(|name| names.0.get(name.as_str())).copied().collect();
+        let on_host =
+            on_host.iter().filter_map(|name| names.0.get(name.as_str())).copied().collect();
         let program = Self { constants, steps, inputs, outputs, device, parameters, on_host };
         program.check(&names)?;
         Ok(program)
@@ -470,8 +471,10 @@ fn unshare(graph: &mut Graph) {
             ("Identity", [name]) => graph.weights.get(name).map(Tensor::shallow_clone),
             _ => None,
         };
-        match (weight, node.outputs.first()) {
-            (Some(weight), Some(name)) => drop(graph.weights.insert(name.clone(), weight)),
+        match (weight, node.outputs.first().cloned()) {
+            (Some(weight), Some(name)) => {
+                graph.weights.insert(name, weight);
+            }
             _ => graph.nodes.push(node),
         }
     }
@@ -483,8 +486,7 @@ fn on_host(graph: &Graph) -> BTreeSet<String> {
     let mut all: BTreeSet<&str> = BTreeSet::new();
     for node in graph.nodes.iter().rev() {
         let positions = operators::host_inputs(&node.operator);
-        let result_is_on_host =
-            !node.outputs.iter().any(|name| on_device.contains(name.as_str()));
+        let result_is_on_host = !node.outputs.iter().any(|name| on_device.contains(name.as_str()));
         for (at, name) in node.inputs.iter().enumerate() {
             all.insert(name);
             if !result_is_on_host && !positions.contains(&at) {

@@ -86,7 +86,9 @@ impl Team {
         devices: &[Device],
     ) -> Result<Self, Wrong> {
         let mut communicators = match devices.first() {
-            Some(Device::Cuda(_)) => Communicator::for_all(devices)?.into_iter().map(Some).collect(),
+            Some(Device::Cuda(_)) => {
+                Communicator::for_all(devices)?.into_iter().map(Some).collect()
+            }
             _ => devices.iter().map(|_| None).collect::<Vec<_>>(),
         }
         .into_iter();
@@ -307,7 +309,10 @@ impl Communicator {
                 };
                 let data = gradient.data_ptr();
                 let (count, none) = (gradient.numel(), std::ptr::null_mut());
-                check(reduce(data, data, count, kind, AVERAGE, self.handle, none), "ncclAllReduce")?;
+                check(
+                    reduce(data, data, count, kind, AVERAGE, self.handle, none),
+                    "ncclAllReduce",
+                )?;
             }
             check(end(), "ncclGroupEnd")
         }

@@ -180,11 +180,8 @@ impl Settings {
             ("output", Loss::Output),
         ];
         let momentum = number(options, "momentum", 0.9)?;
-        let optimisers = [
-            ("sgd", Rule::Sgd { momentum }),
-            ("adam", Rule::Adam),
-            ("adamw", Rule::AdamW),
-        ];
+        let optimisers =
+            [("sgd", Rule::Sgd { momentum }), ("adam", Rule::Adam), ("adamw", Rule::AdamW)];
         let rule = choice(options, "optimiser", &optimisers)?;
         let is_sgd = matches!(rule, Rule::Sgd { .. });
         if !is_sgd && options.get("momentum").is_some() {
@@ -342,7 +339,18 @@ impl Trainer {
         let optimiser = Optimiser::new(settings.plan, program.parameters(), device)?;
         let (inputs, outputs, loss, kept) = (Vec::new(), Vec::new(), None, Vec::new());
         let team = None;
-        Ok(Self { program, settings, compute, optimiser, device, inputs, outputs, loss, kept, team })
+        Ok(Self {
+            program,
+            settings,
+            compute,
+            optimiser,
+            device,
+            inputs,
+            outputs,
+            loss,
+            kept,
+            team,
+        })
     }
 
     /// Trains with others.
@@ -762,8 +770,8 @@ mod tests {
         };
         let before = sum(&program);
         let settings = settings(Rule::Adam);
-        let mut trainer = Trainer::new(&program, settings, Compute::default(), Device::Cpu)
-            .expect("a trainer");
+        let mut trainer =
+            Trainer::new(&program, settings, Compute::default(), Device::Cpu).expect("a trainer");
         step(&mut trainer, &batch());
         assert_eq!(sum(&program), before);
         assert_ne!(sum(&trainer.program), before);
@@ -791,7 +799,10 @@ mod tests {
         let inputs: Vec<&Tensor> = batch.iter().collect();
         let found = crate::profile::of_step(&mut trainer, &inputs, Device::Cpu).expect("a profile");
         let kind_of = |name: &str| {
-            found.iter().find(|operator| operator.name == name).map(|operator| operator.kind.as_str())
+            found
+                .iter()
+                .find(|operator| operator.name == name)
+                .map(|operator| operator.kind.as_str())
         };
         assert_eq!(kind_of("forward/conv2"), Some("Conv"), "{found:?}");
         assert_eq!(kind_of("backward/conv2"), Some("ConvolutionBackward0"), "{found:?}");

@@ -424,6 +424,17 @@ mod tests {
     }
 
     #[test]
+    fn a_step_of_training_counts_as_three_passes() {
+        let record = record(card_of(Ok(1_000_000)), |key| key.mode = Mode::Training);
+        let found = computed(&record, &[("throughput.queries", 100.0)]);
+        assert_eq!(found["model.compute"].value, Ok(3e8));
+        assert_eq!(
+            reason(&found["model.bandwidth"]),
+            "costs are counted for one pass, and a query in mode training is more than that"
+        );
+    }
+
+    #[test]
     fn a_query_of_several_passes_is_counted_by_its_samples() {
         let record = record(card_of(Ok(1_000_000)), |key| key.scenario = Scenario::Offline);
         let found =
@@ -450,10 +461,10 @@ mod tests {
             );
         }
         assert_eq!(found["model.bandwidth"].value, Ok(2.5e6));
-        let found = computed(&record(card_of(Ok(1)), |key| key.mode = Mode::Training), &[]);
+        let found = computed(&record(card_of(Ok(1)), |key| key.mode = Mode::Generation), &[]);
         assert_eq!(
             reason(&found["model.flops-utilisation"]),
-            "costs are counted for one pass, and a query in mode training is more than that"
+            "costs are counted for one pass, and a query in mode generation is more than that"
         );
         let found = computed(&record(card_of(Ok(1)), |_| {}), &[]);
         assert_eq!(

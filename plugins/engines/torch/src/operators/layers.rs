@@ -108,7 +108,8 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
                 if ranks[0] < 3 || ranks != [ranks[0]; 3] {
                     // Libtorch's function wants the same axes of all three.
                     let scores = query.f_matmul(turned)?.f_mul_scalar(scale.unwrap_or(1.0))?;
-                    let scores = bias.map_or(Ok(scores.shallow_clone()), |bias| scores.f_add(bias))?;
+                    let scores =
+                        bias.map_or(Ok(scores.shallow_clone()), |bias| scores.f_add(bias))?;
                     return one(scores.f_softmax(-1, None::<Kind>)?.f_matmul(value));
                 }
                 let key = turned.f_transpose(-2, -1)?;
