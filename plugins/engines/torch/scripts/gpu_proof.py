@@ -152,8 +152,6 @@ class Tool:
             TARE_RUNTIME_TORCH=str(Path(torch.__file__).parent),
             LD_LIBRARY_PATH=f"{self.folder}:{os.environ.get('LD_LIBRARY_PATH', '')}",
         )
-        # PyTorch itself asks for it before it promises equal results.
-        self.environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
     def run(self, name, text, limit):
         """Runs a manifest, and returns its cases: a list of records with their values."""
