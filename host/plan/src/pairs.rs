@@ -118,7 +118,8 @@ impl Plan {
             PairAxis::Backend => {
                 let places = self.values.places();
                 let of = |id: &str| -> Vec<usize> {
-                    (0..places.len()).filter(|place| backend(*place) == id).collect()
+                    let of_backend = (0..places.len()).filter(|place| backend(*place) == id);
+                    of_backend.filter(|place| with(PLACE, *place).is_some()).collect()
                 };
                 let (others, same) = (of(name), of(own));
                 let device = &coordinates.place.device;

@@ -95,7 +95,7 @@ fn planted_manifest(planted: u64, trials: usize) -> String {
     format!(
         "schema = 1\nexperiment = {{ name = \"pairs\" }}\n\
          [[model]]\nid = \"m\"\npath = \"{}\"\n{}{}[matrix]\nbatch = [{}]\n\
-         [measure]\norder = \"paired\"\npair = [\"a\", \"b\"]\nwarm-up = \"10ms\"\nduration = \"30ms\"\n\
+         [measure]\norder = \"paired\"\npair = [\"a\", \"b\"]\nwarm-up = \"10ms\"\n\
          [[metric]]\nplugin = \"latency\"\n[[report]]\nplugin = \"json\"\n",
         model.display(),
         backend("a", FIRST),
@@ -241,7 +241,7 @@ fn document(kinds: &[Kind], builds: &[Trial], machine: &str) -> String {
         "# What pairs find\n\n\
          `cargo xtask bench pairs` measures pairs whose sides differ by a known amount, and writes this page. The plugin \
          `fault` takes {FIRST} µs for a run, and the second side so much longer. A pair is measured at 99.5 % until it \
-         tells, in up to 60 processes of each side of 30 ms each, with a warm-up of 10 ms. [The design](../design/pairs.md) \
+         tells, in up to 60 processes of each side of 100 ms each, with a warm-up of 10 ms. [The design](../design/pairs.md) \
          says how.\n\n{machine}\n\n\
          | planted | pairs | found different | in the wrong direction | interval has the truth | processes: median (p90) | \
          median change | deviation of a process | time of a pair |\n\

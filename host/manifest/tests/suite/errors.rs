@@ -825,16 +825,50 @@ id = "other"
         ))
     };
     let measure = |lines: &str| of(&format!("[measure]\norder = \"paired\"\n{lines}"));
-    assert_snapshot!(measure(""), @"");
-    assert_snapshot!(of("[measure]\npair = [\"cpu\", \"other\"]"), @"");
-    assert_snapshot!(measure("pair = [\"cpu\"]"), @"");
-    assert_snapshot!(measure("pair = [\"cpu\", \"cpu\"]"), @"");
-    assert_snapshot!(measure("pair = [\"cpu\", \"digits\"]"), @"");
-    assert_snapshot!(measure("pair = [\"cpu\", \"other\"]\nprocesses = 1"), @"");
+    assert_snapshot!(measure(""), @r#"
+    11: `order = "paired"` needs the two sides of a pair
+       `"paired"` without a pair
+       add `pair = ["a", "b"]`, with two backends, two models or two precisions
+    "#);
+    assert_snapshot!(of("[measure]\npair = [\"cpu\", \"other\"]"), @r#"
+    11: `measure.pair` has no effect without `order = "paired"`
+       `["cpu", "other"]` no effect
+       add `order = "paired"`, or remove it
+    "#);
+    assert_snapshot!(measure("pair = [\"cpu\"]"), @r#"
+    12: a pair has two sides, and this has 1
+       `["cpu"]` not two
+       name two backends, two models or two precisions, such as `["a", "b"]`
+    "#);
+    assert_snapshot!(measure("pair = [\"cpu\", \"cpu\"]"), @r#"
+    12: both sides of the pair are `cpu`
+       `["cpu", "cpu"]` the same twice
+       give a second `[[backend]]` with its own `id` to compare a backend with itself
+    "#);
+    assert_snapshot!(measure("pair = [\"cpu\", \"digits\"]"), @r#"
+    12: `cpu` and `digits` are not two backends, two models or two precisions
+       `["cpu", "digits"]` unknown
+       backends are cpu, other; models are digits
+    "#);
+    assert_snapshot!(measure("pair = [\"cpu\", \"other\"]\nprocesses = 1"), @r#"
+    13: 1 process of each side can never tell the two apart: where memory happens to lie already makes one faster
+       `1` too few
+       leave it out, or allow more: at 95 % at least 7 are needed, at 99.5 % 11
+    "#);
     assert_snapshot!(
         of("[matrix]\nscenario = [\"single-stream\", \"server\"]\nrate = 100\nlimit = 3\n\
             [measure]\norder = \"paired\"\npair = [\"fp32\", \"fp16\"]\ndevice-sampling = \"100ms\""),
-        @""
+        @r#"
+    13: a limit on the number of cases may leave out one side of a pair
+       `3` not in pairs
+       name the cases instead
+    15: a pair cannot be measured in `server`: its queries arrive by a schedule, whether or not it is their side's turn
+       `"paired"` not in this scenario
+       use `single-stream`, `multi-stream` or `offline`, or `order = "interleaved"`
+    17: `measure.device-sampling` does not fit `order = "paired"`: the device's state would be that of both sides
+       `"100ms"` not in pairs
+       remove it, or `order = "paired"`
+    "#
     );
 }
 

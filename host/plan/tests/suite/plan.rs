@@ -742,10 +742,17 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
     };
     // Two models.
     let matrix = format!("backend = \"cpu\"\nbatch = [1, 8]\n{}", paired(r#"["a", "b"]"#));
-    assert_snapshot!(pairs(&matrix, both()), @"");
+    assert_snapshot!(pairs(&matrix, both()), @"
+    a · cpu · cpu:0 · fp32 · batch 1 · single-stream with b · cpu · cpu:0 · fp32 · batch 1 · single-stream
+    a · cpu · cpu:0 · fp32 · batch 8 · single-stream with b · cpu · cpu:0 · fp32 · batch 8 · single-stream
+    ");
     // One backend has two devices, and the other one.
     let matrix = format!("model = \"a\"\n{}", paired(r#"["cpu", "cuda"]"#));
-    assert_snapshot!(pairs(&matrix, both()), @"");
+    assert_snapshot!(pairs(&matrix, both()), @r#"
+    a · cpu · cpu:0 · fp32 · batch 1 · single-stream [no other case differs from it in the backend alone, cpu or cuda; measure it without `order = "paired"`]
+    a · cuda · cuda:0 · fp32 · batch 1 · single-stream [no other case differs from it in the backend alone, cpu or cuda; measure it without `order = "paired"`]
+    a · cuda · cuda:1 · fp32 · batch 1 · single-stream [no other case differs from it in the backend alone, cpu or cuda; measure it without `order = "paired"`]
+    "#);
     // A backend that is not there.
     let missing =
         Gap::PluginMissing { plugin: "cuda".into(), registry_message: "no `cuda`".into() };
@@ -757,7 +764,10 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
         "model = \"a\"\nexclude = [{{ device = \"cuda:1\" }}]\n{}",
         paired(r#"["cpu", "cuda"]"#)
     );
-    assert_snapshot!(pairs(&matrix, alone), @"");
+    assert_snapshot!(pairs(&matrix, alone), @"
+    a · cpu · cpu:0 · fp32 · batch 1 · single-stream [the other side of its pair, cuda, cannot run: no `cuda`]
+    a · cuda · auto · fp32 · batch 1 · single-stream [no `cuda`]
+    ");
 }
 
 #[test]
@@ -778,7 +788,9 @@ fn what_cannot_be_loaded_together_is_a_gap() {
     assert_eq!(gap(on(plain.clone())), "");
     let mut exclusive = plain.clone();
     exclusive.attributes.insert("exclusive".into(), "true".into());
-    assert_snapshot!(gap(on(exclusive)), @"");
+    assert_snapshot!(gap(on(exclusive)), @r#"
+    both sides need the device cpu:0, which one process at a time can use; measure them one after the other, with `order = "interleaved"`
+    "#);
     let mut large = on(plain);
     large.memory_bytes = Some(1 << 30);
     let file = |facts: &Facts, id: &str| facts.models[id].values().next().cloned().expect("a file");
@@ -788,5 +800,7 @@ fn what_cannot_be_loaded_together_is_a_gap() {
             ModelStructure { weights_bytes: Some(600 << 20), ..ModelStructure::default() };
         large.structures.insert(file, structure);
     }
-    assert_snapshot!(gap(large), @"");
+    assert_snapshot!(gap(large), @r#"
+    both sides are loaded at the same time, and take at least 1.17 GiB of 1 GiB; measure them one after the other, with `order = "interleaved"`
+    "#);
 }
