@@ -11,6 +11,7 @@ mod fidelity;
 mod history;
 mod machine;
 mod overhead;
+mod pages;
 mod repeatability;
 mod statistics;
 
@@ -83,6 +84,8 @@ const BENCHES: &[(&str, Bench)] = &[
     ("plan", plan),
     ("guest", guest),
     ("compare", comparing::compare),
+    ("report", pages::report),
+    ("serve", pages::serve),
 ];
 
 type Proof = fn() -> Result<(), Failed>;
