@@ -7,8 +7,8 @@ elements that browsers obey are in one. Neither has a document type, whose entit
 instruction, which could name a style sheet with scripts.
 */
 
-use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 
 /// Elements of a drawing.
 const DRAWN: &[&str] = &[
@@ -92,7 +92,7 @@ fn element(start: &BytesStart<'_>, kind: Kind, is_first: bool) -> Result<String,
         let attribute = attribute.map_err(|error| format!("it is not well-formed: {error}"))?;
         let of = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
         let value = attribute
-            .unescape_value()
+            .normalized_value(XmlVersion::Implicit1_0)
             .map_err(|error| format!("it is not well-formed: {error}"))?;
         let lower = of.to_ascii_lowercase();
         let is_inert = match kind {

@@ -5,8 +5,12 @@ The policy of a page allows its own scripts alone, by their hashes, so that mark
 could run nothing. Data are a block of JSON, which is no script.
 */
 
+use std::borrow::Cow;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
+
+use crate::visible::visible;
 
 /// The style sheet of every page.
 pub const STYLE: &str =
@@ -110,7 +114,7 @@ impl Page<'_> {
                         }
                     }
                     footer { (self.footer) }
-                    script type="application/json" id="data" { (PreEscaped(embedded(&self.data))) }
+                    script type="application/json" id="data" { (PreEscaped(embedded(self.data))) }
                     @match self.scripts {
                         Scripts::Inside => {
                             @if has_charts { script { (PreEscaped(LIBRARY)) } }
@@ -136,11 +140,27 @@ fn policy() -> String {
 }
 
 /// Returns JSON that can stand in an element `script`: nothing in it can end the element or begin a comment.
-fn embedded(data: &Value) -> String {
-    data.to_string()
-        .replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+///
+/// Characters that act are made visible first: the page's text is made visible as a whole later, which would break JSON.
+fn embedded(data: Value) -> String {
+    shown(data).to_string().replace('<', "\\u003c")
+}
+
+fn shown(data: Value) -> Value {
+    match data {
+        Value::String(text) => {
+            let changed = match visible(&text) {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(changed) => Some(changed),
+            };
+            Value::String(changed.unwrap_or(text))
+        }
+        Value::Array(values) => values.into_iter().map(shown).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, shown(value))).collect()
+        }
+        other => other,
+    }
 }
 
 /// Returns an anchor: an identifier for any name.
@@ -212,20 +232,21 @@ mod tests {
 
     #[test]
     fn data_cannot_leave_their_element() {
-        let text = "</script><!--<script>\u{2028}";
-        let data = json!({ "name": text });
+        let text = "</script><!--<script>\\";
+        let data = json!({ "name": text, "acts": "\u{2028}\u{202e}\u{1b}" });
         let page = Page {
             title: text,
             header: html! {},
             sections: Vec::new(),
             footer: html! {},
-            data: data.clone(),
+            data,
             scripts: Scripts::At("/x"),
         };
-        let page = page.draw().into_string();
+        let page = visible(&page.draw().into_string()).into_owned();
         let start = page.find("id=\"data\">").expect("the data") + "id=\"data\">".len();
         let end = start + page[start..].find("</script>").expect("an end");
-        assert_eq!(serde_json::from_str::<Value>(&page[start..end]).expect("JSON"), data);
+        let read: Value = serde_json::from_str(&page[start..end]).expect("JSON");
+        assert_eq!((&read["name"], &read["acts"]), (&json!(text), &json!("\\u{2028}\\u{202e}␛")));
         assert!(!page[start..end].contains('<'));
     }
 }

@@ -4,7 +4,8 @@ addEventListener("load", () => {
   const check = (name, work) => {
     try { seen[name] = work(); } catch (error) { seen.errors.push(`${name}: ${error}`); }
   };
-  const table = document.querySelector("table.data");
+  const row = document.querySelector("table.data tr[data-c]");
+  const table = row ? row.closest("table") : document.querySelector("table.data");
   const rows = () => [...table.tBodies[0].rows].filter((row) => !row.hidden);
   const place = (heading) => [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent.trim() === heading);
   const values = (at) => rows().map((row) => row.cells[at]).filter((cell) => cell && cell.dataset.v).map((cell) => Number(cell.dataset.v));

@@ -90,7 +90,7 @@ fn glance(comparison: &Comparison, margin: f64) -> Markup {
                         "The second run is " b { (format!("{:.3}", ratio.value)) } " times as fast ("
                         (format!("{:.3} to {:.3}", ratio.low, ratio.high)) "), by the geometric mean over " (count) " cases."
                     },
-                    None => p { "No case has several processes in both runs, so there is no mean." },
+                    None => p { "No case can be compared, so there is no mean." },
                 }
                 p.quiet { "At most " (percent(FALSE_DISCOVERIES)) " of all findings are expected to be false. Figures that surely stay within " (percent(margin)) " count as the same." }
             }
@@ -256,7 +256,7 @@ fn figures(cases: &[Compared], common: &Common) -> Vec<Figure> {
         title: "Change of the main figure".into(),
         kind: Kind::Points,
         x: Axis::names("case", names),
-        y: Axis::new("second over first, change in %", "%", AxisKind::Around),
+        y: Axis::new("change from the first run to the second", "%", AxisKind::Around),
         series: changes,
         marks: Vec::new(),
     };

