@@ -25,6 +25,9 @@ const MOST_LINES: usize = 10;
 /// Pieces of advice up to which all are shown with their figures.
 const FEW_PIECES: usize = 4;
 
+/// Limit on the pieces of advice that are shown initially.
+const MOST_PIECES: usize = 6;
+
 /// Limit on the characters of a reason in a table's row; more is shown below the table.
 const IN_ROW: usize = 300;
 
@@ -207,15 +210,20 @@ fn asked(run: &Run) -> Markup {
     }
 }
 
-/// Lists the titles of advice, a few of them, choices first.
-fn choose(run: &Run) -> Markup {
-    const MOST: usize = 5;
+/// Returns the advice, choices first.
+fn ordered(run: &Run) -> Vec<&Advice> {
     let is_choice = |advice: &&Advice| {
         let kind = advice.recommendation.attributes.get("kind").map(String::as_str);
         matches!(kind, None | Some("choice" | "tie"))
     };
     let (choices, others): (Vec<&Advice>, Vec<&Advice>) = run.advice.iter().partition(is_choice);
-    let ordered: Vec<&Advice> = choices.into_iter().chain(others).collect();
+    choices.into_iter().chain(others).collect()
+}
+
+/// Lists the titles of advice, a few of them, choices first.
+fn choose(run: &Run) -> Markup {
+    const MOST: usize = 5;
+    let ordered = ordered(run);
     html! {
         @if run.advice.is_empty() {
             p { "No recommender was asked. The table below sorts by any figure." }
@@ -266,8 +274,15 @@ fn distrust(run: &Run, drawing: &Drawing<'_>) -> Markup {
 fn recommendations(run: &Run, drawing: &Drawing<'_>) -> Option<Markup> {
     let has_some = !run.advice.is_empty();
     has_some.then(|| {
+        let ordered = ordered(run);
         html! {
-            @for advice in &run.advice { (recommendation(run, advice, drawing)) }
+            @for advice in ordered.iter().take(MOST_PIECES) { (recommendation(run, advice, drawing)) }
+            @if ordered.len() > MOST_PIECES {
+                details {
+                    summary { (ordered.len() - MOST_PIECES) " more pieces of advice" }
+                    @for advice in &ordered[MOST_PIECES..] { (recommendation(run, advice, drawing)) }
+                }
+            }
         }
     })
 }
