@@ -12,6 +12,7 @@ mod history;
 mod machine;
 mod overhead;
 mod pairs;
+mod pages;
 mod repeatability;
 mod statistics;
 
@@ -87,6 +88,8 @@ const BENCHES: &[(&str, Bench)] = &[
     ("plan", plan),
     ("guest", guest),
     ("compare", comparing::compare),
+    ("report", pages::report),
+    ("serve", pages::serve),
 ];
 
 type Proof = fn() -> Result<(), Failed>;

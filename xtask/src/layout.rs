@@ -32,7 +32,7 @@ const GUESTS: &[(&str, &[&str])] = &[
             "training",
         ],
     ),
-    ("report", &["html", "markdown", "csv", "json"]),
+    ("report", &["html", "markdown", "csv", "json", "junit", "prometheus", "svg"]),
     ("recommender", &["hardware"]),
 ];
 

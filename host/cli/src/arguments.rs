@@ -177,6 +177,12 @@ pub enum Command {
     History(HistoryArguments),
     /// Show where the time of cases goes: operators by type and by node, flame graphs and traces.
     Profile(ProfileArguments),
+    /// Write reports of a run again, or further ones; or a page that compares two runs.
+    #[command(after_long_help = REPORT_HELP)]
+    Report(ReportArguments),
+    /// Show all results in a browser: runs, reports, comparisons and histories.
+    #[command(after_long_help = SERVE_HELP)]
+    Serve(ServeArguments),
     /// List what will disturb a measurement on this machine, and how to avoid it.
     Doctor(DoctorArguments),
     /// Write a completion script for a shell to standard output.
@@ -364,7 +370,7 @@ no advice.
 
 The manifest's plugins, their options and the limits are checked before anything is measured. A
 metric, report or recommender that fails afterwards costs only its own output: the run is kept, and
-the exit code is 4, or 6 if a case failed as well. `host results report` writes a report later.
+the exit code is 4, or 6 if a case failed as well. `host report` writes a report later.
 Ctrl-C ends the run, also while metrics are computed and reports written, and keeps what is done; a
 second Ctrl-C ends it immediately. --resume does the rest.
 
@@ -548,7 +554,59 @@ pub struct HistoryArguments {
     /// time, as in many CI services.
     #[arg(long)]
     pub pool: bool,
+    /// Write a page for a browser as well: one file that needs no network.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub html: Option<PathBuf>,
+    /// Replace the page if it exists.
+    #[arg(long, requires = "html")]
+    pub force: bool,
 }
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// The run: its id, a part of it, its folder, or `latest`.
+    #[arg(default_value = "latest")]
+    pub run: String,
+    /// Report plugins, which the run need not have used; by default all of the run's.
+    #[arg(long = "report", value_name = "PLUGIN")]
+    pub reports: Vec<String>,
+    /// Write reports below this folder instead of into the run folder, each into a folder of its own.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report_dir: Option<PathBuf>,
+    /// Write a page that compares two runs, commits or baselines, to the file of --to.
+    #[arg(
+        long,
+        num_args = 2,
+        value_names = ["FIRST", "SECOND"],
+        requires = "to",
+        conflicts_with_all = ["run", "reports", "report_dir"]
+    )]
+    pub compare: Vec<String>,
+    /// The file of the comparison.
+    #[arg(long, value_name = "FILE", requires = "compare", value_hint = ValueHint::FilePath)]
+    pub to: Option<PathBuf>,
+    /// Replace the file if it exists.
+    #[arg(long, requires = "to")]
+    pub force: bool,
+    /// Changes that surely stay within this count as the same, in a comparison.
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = per_cent, requires = "compare")]
+    pub margin: f64,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// The port on 127.0.0.1; 0 is any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 0)]
+    pub port: u16,
+}
+
+const SERVE_HELP: &str = "\
+The address is printed, and has a token without which nothing is answered: open it in a browser on
+this machine. The server listens on 127.0.0.1 only, reads and never writes, and ends with Ctrl-C.
+Pages show the database; `host results sync` brings in runs that are missing. While a page reads the
+database, a run that ends waits for a moment.";
 
 const HISTORY_HELP: &str = "\
 The results are those of the database, of all runs. A series has the same coordinates, experiment and
@@ -703,19 +761,6 @@ pub enum ResultsCommand {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Write reports of a run again, or further ones, with the current plugins.
-    #[command(after_long_help = REPORT_HELP)]
-    Report {
-        /// The run: its id, a part of it, its folder, or `latest`.
-        #[arg(default_value = "latest")]
-        run: String,
-        /// Report plugins, which the run need not have used; by default all of the run's.
-        #[arg(long = "report", value_name = "PLUGIN")]
-        reports: Vec<String>,
-        /// Write reports below this folder instead of into the run folder, each into a folder of its own.
-        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-        report_dir: Option<PathBuf>,
-    },
     /// Update the database from the run folders.
     Sync {
         /// Rebuild the database from scratch.
@@ -755,7 +800,10 @@ other report gets none. If the plugin is not the one of the run, a warning says 
 
 A report replaces only files that the host wrote there before and that have not changed since, by
 the list in files.sha256. If another file is in the way, the report is not written, and the exit
-code is 1. Exit code 4 means that a plugin is missing, broken or failed.";
+code is 1. Exit code 4 means that a plugin is missing, broken or failed.
+
+With --compare, a page shows what `host compare` finds: the changes with their intervals, the
+conditions that differ, and charts.";
 
 /// Files that are generated from the code.
 #[derive(Debug, Subcommand)]

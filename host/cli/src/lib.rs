@@ -24,9 +24,11 @@ mod failure;
 mod noise;
 mod notes;
 mod notices;
+mod pages;
 mod printer;
 mod progress;
 mod runtimes;
+mod series;
 mod source_excerpt;
 mod style;
 mod summary;
@@ -105,6 +107,8 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
         Command::Profile(arguments) => commands::profile::profile(arguments, settings, printer),
         Command::History(arguments) => commands::history::history(arguments, settings, printer),
         Command::Doctor(arguments) => commands::doctor::doctor(&arguments, settings, printer),
+        Command::Report(arguments) => commands::report::report(arguments, settings, printer),
+        Command::Serve(arguments) => commands::serve::serve(arguments, settings, printer),
         Command::Completions { shell } => Ok(commands::generate::completions(*shell, printer)),
         Command::Generate(command) => commands::generate::generate(command, printer),
     }
@@ -119,8 +123,18 @@ fn log(global: &GlobalArguments, printer: &Printer) {
         _ => LevelFilter::DEBUG,
     };
     // Events of the libraries below are of no use to a user.
-    let rooms =
-        ["cli", "experiment", "manifest", "plan", "registry", "run", "runtime", "store", "wasm"];
+    let rooms = [
+        "cli",
+        "experiment",
+        "manifest",
+        "plan",
+        "registry",
+        "run",
+        "runtime",
+        "serve",
+        "store",
+        "wasm",
+    ];
     let filter = Targets::new().with_targets(rooms.map(|room| (format!("host_{room}"), level)));
     let format = tracing_subscriber::fmt::layer()
         .with_writer(printer::Log::of(printer))

@@ -19,7 +19,7 @@ use std::time::Duration;
 use host_manifest::suggestions;
 use host_record::{Axis, CaseKey, Cell, Direction, Table};
 use host_statistics::{FALSE_ALARMS, LevelChange, Levels, Undefined, levels};
-use host_store::{Database, Reader, ResultsFolder};
+use host_store::{Database, Past, Reader, ResultsFolder, RunFolder};
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
@@ -34,6 +34,9 @@ const THROUGHPUT: &str = "throughput.samples";
 
 /// Most points of a series that are examined, the newest ones. The time grows with their square.
 pub const MOST_POINTS: usize = 2000;
+
+/// Runs of a report's history, with its own.
+const MOST_IN_REPORT: usize = 60;
 
 /// Selection of series.
 #[derive(Debug, Clone, Default)]
@@ -202,7 +205,7 @@ pub fn history(results: &ResultsFolder, options: &HistoryOptions) -> Result<Hist
         values.extend(options.backends.iter().map(String::as_str));
     }
     let rows = reader.table(&query(options.metrics.len(), &conditions.join(" AND ")), &values)?;
-    let environments = Environments::read(&reader)?;
+    let environments = Environments::read(&reader, "true", &[])?;
     drop(reader);
     let mut series = gathered(&rows, &environments, options.pool)?;
     if series.is_empty() && !rows.rows.is_empty() && !options.metrics.is_empty() {
@@ -216,6 +219,72 @@ pub fn history(results: &ResultsFolder, options: &HistoryOptions) -> Result<Hist
     let size = |series: &Series| series.newest_ratio().map_or(-1.0, |ratio| ratio.ln().abs());
     series.sort_by(|one, other| size(other).total_cmp(&size(one)));
     Ok(History { series, not_indexed })
+}
+
+/// Returns the main figures of a run's cases, in it and in earlier runs of its experiment on its machine, oldest first.
+/// A database that is absent or in use has no history.
+pub(crate) fn of_run(run: &RunFolder, results: &ResultsFolder) -> Result<Vec<Past>> {
+    let header = run.header();
+    let Ok(reader) = Database::reader(results, Duration::ZERO) else { return Ok(Vec::new()) };
+    let wanted = format!(
+        "run_id IN (SELECT run_id FROM benchmark_runs WHERE experiment = ? AND run_id < ? ORDER BY run_id DESC LIMIT {})",
+        MOST_IN_REPORT - 1
+    );
+    let values = [&*header.experiment, &*header.run_id];
+    let condition = format!("c.outcome <> 'gap' AND r.{wanted}");
+    let rows = reader.table(&query(0, &condition), &values)?;
+    let environments = Environments::read(&reader, &wanted, &values)?;
+    drop(reader);
+    let series = gathered(&rows, &environments, false)?;
+    let mut of_keys: BTreeMap<CaseKey, String> = BTreeMap::new();
+    for record in run.records()? {
+        let record = record?;
+        of_keys.insert(record.key, record.case_id);
+    }
+    let own = run.results()?;
+    let mut all = Vec::new();
+    for series in series.iter().filter(|series| series.machine == header.environment.machine) {
+        let Some(case_id) = of_keys.get(&series.key) else { continue };
+        let of_case = own.iter().filter(|result| result.case_id == *case_id);
+        let now =
+            of_case.flat_map(|result| &result.values).find(|value| value.metric == series.metric);
+        // Without a value of this run there is nothing to compare.
+        let Some((now, value)) = now.and_then(|now| Some((now, *now.value.as_ref().ok()?))) else {
+            continue;
+        };
+        let past = |run_id: &str,
+                    started_at: &str,
+                    git_commit: &Option<String>,
+                    value,
+                    interval,
+                    change| Past {
+            case_id: case_id.clone(),
+            metric: series.metric.clone(),
+            unit: series.unit.clone(),
+            run_id: run_id.to_owned(),
+            started_at: started_at.to_owned(),
+            git_commit: git_commit.clone(),
+            value,
+            interval,
+            change,
+        };
+        all.extend(series.points.iter().enumerate().filter_map(|(place, point)| {
+            let is_here = |change: &&LevelChange| series.place(change.index) == place;
+            let change = series.changes().iter().find(is_here).map(|change| change.ratio);
+            let value = *point.value.as_ref().ok()?;
+            Some(past(
+                &point.run_id,
+                &point.started_at,
+                &point.commit,
+                value,
+                point.interval,
+                change,
+            ))
+        }));
+        let commit = &header.environment.git_commit;
+        all.push(past(&header.run_id, &header.started_at, commit, value, now.interval, None));
+    }
+    Ok(all)
 }
 
 /// Refuses a name that nothing has.
@@ -382,16 +451,17 @@ struct Environments {
 }
 
 impl Environments {
-    fn read(reader: &Reader) -> Result<Self> {
-        let found = reader.table(
-            "SELECT run_id, name, value FROM hardware_info WHERE value IS NOT NULL AND (name IN \
+    /// Reads those of runs for which a condition on `run_id` holds.
+    fn read(reader: &Reader, condition: &str, values: &[&str]) -> Result<Self> {
+        let query = format!(
+            "SELECT run_id, name, value FROM hardware_info WHERE value IS NOT NULL AND {condition} AND (name IN \
              ('machine', 'kernel', 'operating-system', 'c-library', 'virtualisation', 'memory-bytes', \
              'clock-source', 'container.kind') OR name LIKE 'device.%.attributes.%' OR (name LIKE \
              'processor.%' AND name NOT IN ('processor.frequency-hertz', 'processor.thermal-throttles'))) \
              UNION ALL SELECT run_id, 'runtime ' || plugin_id, plugin_version FROM benchmark_plugins \
-             WHERE role = 'runtime' ORDER BY run_id",
-            &[],
-        )?;
+             WHERE role = 'runtime' AND {condition} ORDER BY run_id"
+        );
+        let found = reader.table(&query, &[values, values].concat())?;
         let mut environments: BTreeMap<Facts, Arc<Facts>> = BTreeMap::new();
         let mut of_runs = HashMap::new();
         let run = |row: &Vec<Cell>| row.first().cloned().and_then(into_text);

@@ -42,6 +42,7 @@ mod figures;
 mod gate;
 mod guests;
 mod history;
+mod inert;
 mod inspect;
 mod local_paths;
 mod noise;

@@ -4,13 +4,15 @@ What a report's files may do in a browser: nothing outside themselves.
 A report's plugin may be a stranger's, so its pages are not trusted to restrict themselves. The host puts
 a content-security policy at the beginning of each HTML file: styles, scripts, images and fonts within the
 file work, and nothing is loaded from elsewhere or sent there. A policy of the page's own can only restrict
-it further. Other documents in which browsers run scripts, such as SVG, have no place for a policy, so
-they are refused; a page can contain the drawing.
+it further. Other documents in which browsers run scripts have no place for a policy: SVG and XML are accepted if
+nothing in them runs or loads, and the rest are refused.
 */
 
 use std::collections::BTreeMap;
 
 use host_store::ReportFolder;
+
+use crate::inert::{self, Kind};
 
 /// First elements of every page. The encoding is named as well, so that the page cannot choose one in which
 /// the policy reads differently.
@@ -19,8 +21,7 @@ const HEAD: &str = "<meta charset=\"utf-8\"><meta http-equiv=\"Content-Security-
      img-src data:; font-src data:; base-uri 'none'; form-action 'none'\">";
 
 /// Endings of other documents in which browsers run scripts.
-const SCRIPTED: [&str; 11] =
-    ["svg", "svgz", "xml", "xhtml", "xht", "xsl", "xslt", "mht", "mhtml", "shtml", "hta"];
+const SCRIPTED: [&str; 9] = ["svgz", "xhtml", "xht", "xsl", "xslt", "mht", "mhtml", "shtml", "hta"];
 
 /// Puts the policy into the HTML files of a report.
 ///
@@ -39,6 +40,20 @@ pub(crate) fn apply(files: &mut BTreeMap<String, Vec<u8>>) -> Result<(), String>
                 "it writes `{name}`, and browsers run scripts in such files without a policy; put the \
                  contents into an HTML page, or write a PNG"
             ));
+        }
+        let kind = match &*ending {
+            "svg" => Some(Kind::Drawing),
+            "xml" => Some(Kind::Data),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            let text = std::str::from_utf8(contents)
+                .map_err(|_| format!("its file `{name}` is not UTF-8"))?;
+            inert::check(text, kind).map_err(|reason| {
+                format!(
+                    "it writes `{name}`, and browsers run scripts in such files without a policy: {reason}"
+                )
+            })?;
         }
         if matches!(&*ending, "html" | "htm") {
             *contents = with_policy(std::mem::take(contents))
@@ -108,8 +123,17 @@ mod tests {
         {
             assert_eq!(check(name).as_deref(), Ok("<p>"), "{name}");
         }
+        // `<p>` ends within an element.
         for name in ["chart.svg", "data/a.SVG", "a.xhtml", "a.html.xml", "Files.SHA256"] {
             assert!(check(name).is_err(), "{name}");
         }
+        let drawing =
+            b"<svg xmlns=\"http://www.w3.org/2000/svg\"><path d=\"M0 0\"/></svg>".to_vec();
+        let mut files = BTreeMap::from([
+            ("chart.svg".to_owned(), drawing.clone()),
+            ("a.xml".to_owned(), b"<a/>".to_vec()),
+        ]);
+        assert_eq!(apply(&mut files), Ok(()));
+        assert_eq!(files["chart.svg"], drawing);
     }
 }

@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use host_record::{PluginIdentity, Views};
-use host_store::{EmptyViews, PluginRole, ReportFolder, RunFolder, RunViews, StoreError};
+use host_store::{
+    EmptyViews, Past, PluginRole, ReportFolder, ResultsFolder, RunFolder, RunViews, StoreError,
+};
 use host_wasm::{GuestError, GuestErrorKind, Sandbox};
 use serde_json::Map;
 
 use crate::error::{Change, Error, Result};
 use crate::guests::{Guest, GuestWish, Guests, Wishes};
+use crate::history;
 use crate::observer::{Notice, Observer};
 use crate::policy;
 use crate::results::registry_of;
@@ -70,7 +73,7 @@ pub fn report(
     to: Option<&Path>,
     observer: &mut dyn Observer,
 ) -> Result<Reports> {
-    write(run, guests, to, false, None, observer)
+    write(run, guests, to, false, None, &past(run)?, observer)
 }
 
 /// Writes reports of an old run, with the plugins found now. `path` is the run's folder.
@@ -127,17 +130,19 @@ pub fn report_again(
             observer.notice(Notice::OtherReport(&change));
         }
     }
-    let reports = write(&run, &guests, options.to.as_deref(), false, None, observer)?;
+    let past = past(&run)?;
+    let reports = write(&run, &guests, options.to.as_deref(), false, None, &past, observer)?;
     Ok((run, reports))
 }
 
-/// Writes reports; if `only_missing`, those that this run has not written yet.
+/// Writes reports, with earlier values of the cases; if `only_missing`, those that this run has not written yet.
 pub(crate) fn write(
     run: &RunFolder,
     guests: &Guests,
     to: Option<&Path>,
     only_missing: bool,
     mut begun: Option<EmptyViews>,
+    past: &[Past],
     observer: &mut dyn Observer,
 ) -> Result<Reports> {
     let parent = to.map_or_else(|| run.reports_folder(), Path::to_owned);
@@ -150,7 +155,9 @@ pub(crate) fn write(
             Ok((folder, None)) => {
                 let views = match &views {
                     Some(views) => Rc::clone(views),
-                    None => Rc::clone(views.insert(Rc::new(RunViews::open_in(begun.take(), run)?))),
+                    None => {
+                        Rc::clone(views.insert(Rc::new(with_history(begun.take(), run, past)?)))
+                    }
                 };
                 write_one(&guests.sandbox, guest, views, &folder)
             }
@@ -172,6 +179,21 @@ pub(crate) fn write(
         }
     }
     Ok(reports)
+}
+
+/// Returns earlier values of a run's cases, from the database of its results folder.
+pub(crate) fn past(run: &RunFolder) -> Result<Vec<Past>> {
+    // The run's folder is `runs/RUN` of its results.
+    match run.path().parent().and_then(Path::parent) {
+        Some(results) => history::of_run(run, &ResultsFolder::new(results.to_owned())),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn with_history(begun: Option<EmptyViews>, run: &RunFolder, past: &[Past]) -> Result<RunViews> {
+    let views = RunViews::open_in(begun, run)?;
+    views.set_history(past)?;
+    Ok(views)
 }
 
 /// Returns a report's folder, and its files if they are wanted and all there.

@@ -17,7 +17,7 @@ use host_plan::{Plan, PlannedCase, PlannedPair};
 use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
 use host_run::{DescribeError, Interrupt, LocalExecutor, RunError, RunSummary, UnfinishedPair};
 use host_store::{
-    EmptyViews, NewRun, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder,
+    EmptyViews, NewRun, Past, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder,
     RunPlugin, RunViews, RunWriter, StoreError,
 };
 use host_wasm::{Cancel, GuestErrorKind, Sandbox};
@@ -423,9 +423,12 @@ impl StartedRun {
             // Reports and database tell when the run ended, and a run without its reports has not finished.
             self.writer.end()?;
             let (folder, results) = (self.writer.folder().clone(), self.results.clone());
+            // Before the database is being written.
+            let past =
+                if self.guests.reports.is_empty() { Vec::new() } else { reports::past(&folder)? };
             let (reports, done) = thread::scope(|scope| {
                 let importing = scope.spawn(|| import(&results, &folder));
-                let reports = self.write_reports(reports, views, observer);
+                let reports = self.write_reports(reports, views, &past, observer);
                 (reports, importing.join().expect("importing does not panic"))
             });
             let reports = reports?;
@@ -584,10 +587,12 @@ impl StartedRun {
         &mut self,
         to: Option<&Path>,
         views: Option<EmptyViews>,
+        past: &[Past],
         observer: &mut dyn Observer,
     ) -> Result<Reports> {
         let folder = self.writer.folder();
-        let reports = reports::write(folder, &self.guests, to, !self.is_news, views, observer)?;
+        let reports =
+            reports::write(folder, &self.guests, to, !self.is_news, views, past, observer)?;
         self.guest_failure = reports.failure.or(self.guest_failure);
         Ok(reports)
     }

@@ -30,7 +30,9 @@ const OVER_FILES: [(&str, &str); 4] = [
 
 /// Returns the names of all views that [`export`] writes; `docs/reference/views.md` lists their columns.
 pub fn exported_views() -> impl Iterator<Item = &'static str> {
-    OVER_FILES.map(|(name, _)| name).into_iter().chain(NAMES)
+    // The history is of other runs.
+    let of_run = NAMES.into_iter().filter(|name| *name != "history");
+    OVER_FILES.map(|(name, _)| name).into_iter().chain(of_run)
 }
 
 /// Writes a view of a run to a file: `samples` (one row per query), `outputs` (one row per example and output),
@@ -61,7 +63,9 @@ pub fn export(
         "outputs" => Some(CaseFile::Outputs),
         "operators" => Some(CaseFile::Profile),
         "device_states" => Some(CaseFile::DeviceStates),
-        "raw_benchmark_data" | "latency_quantiles" | "latency_histogram" => Some(CaseFile::Samples),
+        "raw_benchmark_data" | "latency_quantiles" | "latency_histogram" | "timeline" => {
+            Some(CaseFile::Samples)
+        }
         _ => None,
     };
     let files = views.lost().iter().filter(|lost| Some(lost.file) == needed);

@@ -44,4 +44,4 @@ pub use run::{
     PluginRole, Program, RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder,
     RunHeader, RunPlugin, RunWriter, TornLine,
 };
-pub use views::{EmptyViews, RunViews};
+pub use views::{EmptyViews, Past, RunViews};

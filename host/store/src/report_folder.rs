@@ -77,13 +77,23 @@ impl ReportFolder {
         let bytes = host_files::read(&list, LONGEST_LIST).map_err(StoreError::io("read", &list))?;
         let text = String::from_utf8_lossy(&bytes);
         folder.found = text.lines().next().map(str::to_owned);
-        let entry = |line: &str| {
-            let (hash, name) = line.split_once("  ")?;
-            let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-            (is_hash && is_plain(name)).then(|| (hash.to_owned(), name.to_owned()))
-        };
-        folder.listed = text.lines().filter_map(entry).collect();
+        folder.listed = entries(&text);
         Ok(folder)
+    }
+
+    /// Returns the names of the files that the host wrote into a report's folder, the main one first; none if it has no
+    /// list that can be read.
+    #[must_use]
+    pub fn files_of(folder: &Path) -> Vec<String> {
+        let list = folder.join(Self::LIST);
+        let is_plain_file =
+            metadata(&list).is_ok_and(|found| found.is_some_and(|found| found.is_file()));
+        let Some(bytes) =
+            is_plain_file.then(|| host_files::read(&list, LONGEST_LIST).ok()).flatten()
+        else {
+            return Vec::new();
+        };
+        entries(&String::from_utf8_lossy(&bytes)).into_iter().map(|(_, name)| name).collect()
     }
 
     /// Returns the files of the report, the main one first, if this plugin wrote it for this run and it is complete.
@@ -208,6 +218,16 @@ impl ReportFolder {
         written.persist(&path).map_err(|refused| StoreError::io("write", &path)(refused.error))?;
         Ok(())
     }
+}
+
+/// Returns the hashes and names in a list.
+fn entries(list: &str) -> Vec<(String, String)> {
+    let entry = |line: &str| {
+        let (hash, name) = line.split_once("  ")?;
+        let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+        (is_hash && is_plain(name)).then(|| (hash.to_owned(), name.to_owned()))
+    };
+    list.lines().filter_map(entry).collect()
 }
 
 /// Writes a temporary file beside the final one, to stable storage.

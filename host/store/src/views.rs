@@ -24,7 +24,7 @@ use crate::error::StoreError;
 use crate::run::{CaseFile, LostFile, RunFolder, SampleColumn, without_samples};
 
 /// Names of the views, in the order of the reference page.
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 12] = [
     "run",
     "cases",
     "records",
@@ -33,6 +33,8 @@ pub(crate) const NAMES: [&str; 10] = [
     "hardware",
     "latency_quantiles",
     "latency_histogram",
+    "timeline",
+    "history",
     "recommendations",
     "plugins",
 ];
@@ -47,6 +49,29 @@ pub struct RunViews {
     distributions: Flag<bool>,
     /// Whether whole records are filled. They are long, so they are read on demand.
     records: Flag<bool>,
+}
+
+/// A value of a case of the run, in the run itself or in an earlier one: a row of the view `history`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Past {
+    /// The case's id in this run.
+    pub case_id: String,
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// The run that measured it.
+    pub run_id: String,
+    /// Start of that run, RFC 3339 in UTC.
+    pub started_at: String,
+    /// Commit of the user's repository.
+    pub git_commit: Option<String>,
+    /// The value.
+    pub value: f64,
+    /// The interval around it.
+    pub interval: Option<(f64, f64)>,
+    /// Ratio of the level that begins here to the one before, if a change was found here.
+    pub change: Option<f64>,
 }
 
 /// An empty database for views. It takes as long to make as to fill, so it can be made beside other work.
@@ -89,6 +114,28 @@ impl RunViews {
     /// If the folder cannot be read.
     pub fn open(folder: &RunFolder) -> Result<Self, StoreError> {
         Self::open_in(None, folder)
+    }
+
+    /// Fills the view `history` with earlier values of the run's cases, in the order of its columns.
+    ///
+    /// # Errors
+    ///
+    /// If a row has other columns.
+    pub fn set_history(&self, rows: &[Past]) -> Result<(), StoreError> {
+        let failed = || StoreError::database("make the views");
+        let mut history = self.appender("history")?;
+        for row in rows {
+            let (low, high) = row.interval.unzip();
+            let Past {
+                case_id, metric, unit, run_id, started_at, git_commit, value, change, ..
+            } = row;
+            history
+                .append_row(params![
+                    case_id, metric, unit, run_id, started_at, git_commit, value, low, high, change
+                ])
+                .map_err(failed())?;
+        }
+        history.flush().map_err(failed())
     }
 
     fn confined(self) -> Result<Self, StoreError> {

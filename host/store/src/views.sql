@@ -38,4 +38,34 @@ CREATE TABLE latency_quantiles (case_id VARCHAR, quantile DOUBLE, latency_ns BIG
 CREATE TABLE latency_histogram
     (case_id VARCHAR, bin_low_ns DOUBLE, bin_high_ns DOUBLE, queries BIGINT);
 
+-- Filled by who knows other runs.
+CREATE TABLE history
+    (case_id VARCHAR, metric VARCHAR, unit VARCHAR, run_id VARCHAR, started_at VARCHAR, git_commit VARCHAR,
+     value DOUBLE, interval_low DOUBLE, interval_high DOUBLE, change DOUBLE);
+
+-- The first process of each case, in 48 parts of equal time.
+CREATE VIEW timeline AS
+WITH queries AS (
+    SELECT case_id, phase, start_ns::BIGINT AS start_ns, latency_ns::BIGINT AS latency_ns
+    FROM main.raw_benchmark_data SEMI JOIN (FROM main.benchmark_cases WHERE outcome = 'finished') AS finished USING (case_id)
+    WHERE process = 0 AND phase <> 'search'
+), spans AS (
+    SELECT case_id, min(start_ns) FILTER (WHERE phase = 'measured') AS origin,
+           greatest((max(start_ns) - min(start_ns)) / 48, 1) AS width
+    FROM queries GROUP BY case_id HAVING origin IS NOT NULL
+), parts AS (
+    SELECT case_id, phase, floor((start_ns - origin) / width) AS part, any_value(width) AS width,
+           count(*) AS queries, min(latency_ns) AS least_ns,
+           quantile_disc(latency_ns, 0.5) AS median_ns, max(latency_ns) AS most_ns
+    FROM queries JOIN spans USING (case_id) GROUP BY case_id, phase, part
+), clocks AS (
+    SELECT case_id, floor((time_ns::BIGINT - origin) / width) AS part, avg(clock_hertz) AS device_clock_hertz
+    FROM main.device_states JOIN spans USING (case_id)
+    WHERE process = 0 GROUP BY case_id, part
+)
+SELECT case_id, phase, part * width AS start_ns, (part + 1) * width AS end_ns, queries, least_ns, median_ns,
+       most_ns, device_clock_hertz
+FROM parts LEFT JOIN clocks USING (case_id, part)
+ORDER BY case_id, part;
+
 SET search_path = 'views,main';

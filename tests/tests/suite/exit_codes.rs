@@ -170,7 +170,7 @@ fn a_guest_that_is_there_and_cannot_be_used() {
             (&["plugins", "info", "corrupt"][..], 4),
             (&["plugins", "test", "corrupt"], 4),
             (&["results", "recompute", "latest", "--metric", "corrupt"], 4),
-            (&["results", "report", "latest", "--report", "corrupt"], 4),
+            (&["report", "latest", "--report", "corrupt"], 4),
             (&["plugins", "list"], 0),
             (&["doctor"], 0),
         ] {

@@ -23,5 +23,6 @@ mod recompute;
 mod reports;
 mod results;
 mod runtimes;
+mod serve;
 mod telemetry;
 mod trust;

@@ -234,7 +234,7 @@ fn an_interrupt_ends_a_report_that_loops_and_the_rest_is_done_on_resuming() {
     let indexed = place.run(&["--format", "json", "results", "query", query]).expect(0).json();
     assert!(indexed[0]["finished_at"].is_null(), "{indexed}");
     // Other reports can be written meanwhile.
-    let _ = place.run(&["results", "report", "latest", "--report", "markdown"]).expect(0);
+    let _ = place.run(&["report", "latest", "--report", "markdown"]).expect(0);
     assert!(folder.join("reports/markdown/report.md").is_file());
 }
 
@@ -276,12 +276,12 @@ fn reports_of_an_old_run_are_made_again_and_others_too() {
     let folder = place.run_folder();
     let original = files(&folder.join("reports"));
     fs::remove_dir_all(folder.join("reports")).expect("losing the reports");
-    let made = place.run(&["results", "report"]).expect(0);
+    let made = place.run(&["report"]).expect(0);
     assert!(made.stderr.contains("reports/json/results.json"), "{}", made.stderr);
     assert_eq!(files(&folder.join("reports")), original, "the same run and plugin");
 
     // More reports, in another folder, for machines.
-    let arguments = ["results", "report", "latest", "--report", "csv", "--report", "json"];
+    let arguments = ["report", "latest", "--report", "csv", "--report", "json"];
     let arguments = [&arguments[..], &["--report-dir", "out", "--format", "json"]].concat();
     let made = place.run(&arguments).expect(0).json();
     let plugins: Vec<_> =
@@ -295,16 +295,15 @@ fn reports_of_an_old_run_are_made_again_and_others_too() {
     let mut other = fs::read(built().join("plugins/json.wasm")).expect("the plugin");
     other.extend(b"\0\x05\x04test");
     fs::write(place.plugins().join("json.wasm"), other).expect("another build");
-    let made = place.run(&["results", "report"]).expect(0);
+    let made = place.run(&["report"]).expect(0);
     assert!(joined(&made).contains("the plugin `json` was 0.1.0 ("), "{}", made.stderr);
 
     // Reports that do not exist, and files in the way.
-    let missing = place.run(&["results", "report", "latest", "--report", "htlm"]).expect(4);
+    let missing = place.run(&["report", "latest", "--report", "htlm"]).expect(4);
     assert!(missing.stderr.contains("did you mean `html`?"), "{}", missing.stderr);
-    let _ = place.run(&["results", "report", "nonesuch"]).expect(7);
+    let _ = place.run(&["report", "nonesuch"]).expect(7);
     fs::create_dir_all(place.path().join("mine/html")).expect("a folder");
     place.write("mine/html/index.html", "mine");
-    let refused =
-        place.run(&["results", "report", "--report", "html", "--report-dir", "mine"]).expect(1);
+    let refused = place.run(&["report", "--report", "html", "--report-dir", "mine"]).expect(1);
     assert!(joined(&refused).contains("mine/html` is in the way"), "{}", refused.stderr);
 }

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use host_experiment::{
-    History, HistoryOptions, MOST_POINTS, Mark, Point, Series, Settings, expected_by_chance, short,
-    units,
+    History, HistoryOptions, MOST_POINTS, Mark, Point, Series, Settings, expected_by_chance, units,
 };
 use host_record::{Cell, Table};
-use host_statistics::{Drift, LEAST_VALUES, LevelChange, Undefined};
+use host_statistics::{Drift, LevelChange, Undefined};
 use host_store::ResultsFolder;
 use serde_json::{Value, json};
 
@@ -15,7 +14,12 @@ use crate::arguments::HistoryArguments;
 use crate::axes::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::pages;
 use crate::printer::Printer;
+use crate::series::{
+    change_shown, date, newest, none, place_shown, ratio_shown, reason_shown, shown, since,
+    verdict_shown,
+};
 use crate::table::{self, Column};
 use crate::visible;
 
@@ -40,6 +44,11 @@ pub(crate) fn history(
         pool: arguments.pool,
     };
     let History { series, not_indexed } = host_experiment::history(&results, &options)?;
+    if let Some(path) = &arguments.html {
+        let page = pages::history(&series, arguments.subject.as_deref(), pages::Place::File);
+        pages::write(path, &page, arguments.force)?;
+        printer.status("Wrote", path.display());
+    }
     let document = || json!({ "series": series.iter().map(document_of).collect::<Vec<_>>() });
     if !printer.machine(document, || rows(&series)) {
         match &series[..] {
@@ -121,97 +130,6 @@ fn show_several(series: &[Series], printer: &Printer) {
 
 fn cells(series: &[Series], of: impl Fn(&Series) -> String) -> Vec<String> {
     series.iter().map(of).collect()
-}
-
-fn none() -> String {
-    "—".to_owned()
-}
-
-fn newest(series: &Series) -> Option<String> {
-    let value = series.points.iter().rev().find_map(|point| point.value.as_ref().ok())?;
-    Some(shown(series, *value))
-}
-
-fn shown(series: &Series, value: f64) -> String {
-    units::metric(&series.metric, value, &series.unit)
-}
-
-/// The newest change, or the drift after it.
-enum Newest {
-    Change(LevelChange),
-    Drift(Drift),
-    Nothing,
-    CannotTell(String),
-}
-
-fn newest_change(series: &Series) -> Newest {
-    match &series.found {
-        Err(reason) => Newest::CannotTell(reason_shown(*reason)),
-        Ok(found) => match (found.drift, found.changes.last()) {
-            (Some(drift), _) => Newest::Drift(drift),
-            (None, Some(change)) => Newest::Change(*change),
-            (None, None) => Newest::Nothing,
-        },
-    }
-}
-
-fn reason_shown(reason: Undefined) -> String {
-    match reason {
-        Undefined::TooFew(too_few) => {
-            let values = units::count(too_few.has as u64, "value", "values");
-            format!("{values}, and a change needs {LEAST_VALUES}")
-        }
-        Undefined::NotPositive => "a value is not above zero".into(),
-        other => other.to_string(),
-    }
-}
-
-fn ratio_shown(ratio: f64, low: f64, high: f64) -> String {
-    let percent = |ratio: f64| format!("{:+.1}", 100.0 * (ratio - 1.0));
-    format!("{} % ({} to {} %)", percent(ratio), percent(low), percent(high))
-}
-
-fn change_shown(series: &Series) -> String {
-    match newest_change(series) {
-        Newest::Change(LevelChange { ratio, low, high, .. })
-        | Newest::Drift(Drift { ratio, low, high, .. }) => ratio_shown(ratio, low, high),
-        Newest::Nothing | Newest::CannotTell(_) => none(),
-    }
-}
-
-fn verdict_shown(series: &Series) -> String {
-    match newest_change(series) {
-        Newest::Change(change) => series.verdict(change.ratio).to_owned(),
-        Newest::Drift(drift) => format!("slowly {}", series.verdict(drift.ratio)),
-        Newest::Nothing => "no change found".into(),
-        Newest::CannotTell(reason) => format!("cannot tell: {reason}"),
-    }
-}
-
-fn since(series: &Series) -> String {
-    let index = match newest_change(series) {
-        Newest::Change(change) => change.index,
-        Newest::Drift(drift) => drift.from,
-        Newest::Nothing | Newest::CannotTell(_) => return String::new(),
-    };
-    series.points.get(series.place(index)).map_or_else(String::new, place_shown)
-}
-
-/// Returns the date and the commit of a run.
-fn place_shown(point: &Point) -> String {
-    let commit = point.commit.as_deref().map(commit_shown);
-    [Some(date(point).to_owned()), commit].into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-fn date(point: &Point) -> &str {
-    point.started_at.get(..10).unwrap_or(&point.started_at)
-}
-
-fn commit_shown(commit: &str) -> String {
-    match commit.strip_suffix("-dirty") {
-        Some(commit) => format!("{}-dirty", short(commit)),
-        None => short(commit).to_owned(),
-    }
 }
 
 /// A series as a line of bars.

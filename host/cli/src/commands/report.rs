@@ -1,24 +1,35 @@
-//! `host results report`: reports of an old run.
+//! `host report`: reports of an old run, and a page that compares two.
 
 use std::path::Path;
 
-use host_experiment::{ReportOptions, Reports, Settings, WrittenReport, report_again};
+use host_experiment::{
+    ReportOptions, Reports, RunFigures, Settings, WrittenReport, compare as compared, report_again,
+};
 use host_record::{Cell, Table};
+use host_store::ResultsFolder;
 use serde_json::{Value, json};
 
+use crate::arguments::ReportArguments;
 use crate::exit::Exit;
 use crate::failure::{Result, of_guests};
 use crate::notices::{Console, warn_of_flaws};
+use crate::pages::{self, Place};
 use crate::printer::Printer;
 
 pub(crate) fn report(
-    path: &Path,
-    options: &ReportOptions,
+    arguments: &ReportArguments,
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
+    let results = ResultsFolder::new(settings.results(None));
+    if let ([first, second], Some(to)) = (&arguments.compare[..], &arguments.to) {
+        return compare([first, second], to, arguments, &results, printer);
+    }
+    let options =
+        ReportOptions { reports: arguments.reports.clone(), to: arguments.report_dir.clone() };
+    let path = results.find(&arguments.run)?;
     let (run, Reports { written, failure, .. }) =
-        report_again(path, options, settings, &mut Console::new(printer))?;
+        report_again(&path, &options, settings, &mut Console::new(printer))?;
     let shown = printer.machine(
         || json!({ "run": run.run_id(), "reports": document(&written) }),
         || rows(&written),
@@ -31,6 +42,36 @@ pub(crate) fn report(
     }
     warn_of_flaws(&run.flaws()?, printer);
     Ok(of_guests(failure))
+}
+
+/// Writes the page that compares two runs.
+fn compare(
+    names: [&str; 2],
+    to: &Path,
+    arguments: &ReportArguments,
+    results: &ResultsFolder,
+    printer: &Printer,
+) -> Result<Exit> {
+    let [before, after] = RunFigures::find_both(names, results)?;
+    let comparison = compared(&before, &after, arguments.margin);
+    pages::write(
+        to,
+        &pages::comparison(&comparison, arguments.margin, Place::File),
+        arguments.force,
+    )?;
+    let document = || json!({ "first": before.run, "second": after.run, "file": to });
+    let rows = || Table {
+        columns: ["first", "second", "file"].map(Into::into).into(),
+        rows: vec![
+            [before.run.clone(), after.run.clone(), to.display().to_string()]
+                .map(Cell::Text)
+                .into(),
+        ],
+    };
+    if !printer.machine(document, rows) {
+        printer.status("Report", to.display());
+    }
+    Ok(Exit::Success)
 }
 
 /// Returns the reports for machines.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use host_experiment::{RecomputeOptions, ReportOptions, Settings};
+use host_experiment::{RecomputeOptions, Settings};
 use host_store::{
     Answer, DamagedRun, Database, ExportFormat, Flaw, ResultsFolder, RunEntry, RunFolder,
     StoreError, SyncReport, Synced, export, list_table,
@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::arguments::{Format, ResultsCommand};
 use crate::commands::recompute::recompute;
-use crate::commands::report::report;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result, show_command};
 use crate::notices::warn_of_flaws;
@@ -48,10 +47,6 @@ pub(crate) fn results(
             write(&results.find(run)?, view, to, printer)
         }
         ResultsCommand::Sync { rebuild } => sync(&results, *rebuild, printer),
-        ResultsCommand::Report { run, reports, report_dir } => {
-            let options = ReportOptions { reports: reports.clone(), to: report_dir.clone() };
-            report(&results.find(run)?, &options, settings, printer)
-        }
         ResultsCommand::Recompute { run, metrics, dry_run } => {
             let options = RecomputeOptions { metrics: metrics.clone(), dry_run: *dry_run };
             recompute(&results.find(run)?, &options, settings, printer)

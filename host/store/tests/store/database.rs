@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::common::*;
 use host_record::{Cell, Conditions, Outcome, Recorder, Table, Views};
 use host_store::{
-    Database, ExportFormat, Flaw, RecommendationRecord, ResultRecord, ResultsFolder, RunFolder,
-    RunViews, RunWriter, StoreError, Synced, export,
+    Database, ExportFormat, Flaw, Past, RecommendationRecord, ResultRecord, ResultsFolder,
+    RunFolder, RunViews, RunWriter, StoreError, Synced, export,
 };
 
 const NOW: Duration = Duration::ZERO;
@@ -554,6 +554,18 @@ fn views_show_the_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let writer = write_run(folder.path());
     let views = RunViews::open(writer.folder()).expect("views");
+    let past = Past {
+        case_id: spec(0).id,
+        metric: "latency.p50".into(),
+        unit: "ns".into(),
+        run_id: "an-earlier-run".into(),
+        started_at: "2026-01-01T00:00:00.000Z".into(),
+        git_commit: None,
+        value: 5.0,
+        interval: Some((4.0, 6.0)),
+        change: None,
+    };
+    views.set_history(&[past]).expect("a row");
     for name in views.names() {
         let table = read(&views, &name);
         assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{name}");
@@ -574,6 +586,16 @@ fn views_show_the_run() {
     assert!(page.contains(&declared), "put this into docs/reference/views.md:\n{declared}");
     let error = views.read("nonesuch").expect_err("no such view");
     assert!(error.contains("latency_quantiles"), "{error}");
+    // Every query of the first process is in one part of its case's time.
+    let sql = "SELECT count(*) FROM (SELECT case_id, phase, sum(queries) AS parts FROM timeline GROUP BY ALL) \
+               FULL JOIN (SELECT case_id, phase, count(*) AS queries FROM raw_benchmark_data \
+               WHERE process = 0 AND phase <> 'search' GROUP BY ALL) USING (case_id, phase) \
+               WHERE parts IS DISTINCT FROM queries \
+               AND case_id IN (SELECT case_id FROM cases WHERE outcome = 'finished')";
+    assert_eq!(integer(&views.query(sql).expect("the timeline")), 0);
+    let sql = "SELECT count(*) FROM timeline WHERE least_ns > median_ns OR median_ns > most_ns OR start_ns >= end_ns \
+               OR (phase = 'warm-up') <> (start_ns < 0)";
+    assert_eq!(integer(&views.query(sql).expect("the timeline")), 0);
 
     let run = read(&views, "run");
     let at = |table: &Table, row: usize, column: &str| {

@@ -8,18 +8,23 @@ early error with its name. This is an ordinary library and not a plugin.
 */
 
 mod configuration;
+mod figures;
 mod inputs;
 mod label;
 #[cfg(feature = "made-up")]
 pub mod made_up;
-mod number;
 mod pairs;
 mod run;
 mod summary;
-mod visible;
+mod training;
 mod words;
 
 pub use configuration::{Configuration, configurations};
+pub use figures::Drawing;
+pub use host_page::{
+    REASON, Scale, excerpt, humanise, humanise_interval, humanise_metric, parse_quantity,
+    significant, visible,
+};
 pub use host_record;
 pub use host_record::{
     Axis, AxisRole, CaseKey, Coordinate, Direction, Doubt, Gap, Group, MetricValue, Order, Outcome,
@@ -27,11 +32,7 @@ pub use host_record::{
 };
 pub use inputs::{INPUT_HEADINGS, inputs};
 pub use label::{Labels, case_label};
-pub use number::{
-    Scale, humanise, humanise_interval, humanise_metric, parse_quantity, significant,
-};
 pub use pairs::{PAIR_HEADINGS, PAIRS_EXPLAINED, PairRow, pairs};
-pub use run::{Advice, Bin, Case, HardwareFact, PluginUse, Run, class};
+pub use run::{Advice, Bin, Case, HardwareFact, Past, PluginUse, Run, Span, class};
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
-pub use visible::{REASON, excerpt, visible};
 pub use words::{PARITY_HEADINGS, parity_figures, quantity};

@@ -142,6 +142,16 @@ pub const LARGE: Shape<'static> = Shape {
     troubled: true,
 };
 
+/// About five hundred cases.
+pub const HUGE: Shape<'static> = Shape {
+    models: &["resnet-50", "bert-base", "whisper-tiny", "vit-base", "gpt2"],
+    backends: &["cpu", "openvino", "gpu"],
+    precisions: &[Precision::Fp32, Precision::Int8],
+    batches: &[1, 2, 4, 8, 16, 32, 64, 128],
+    scenarios: &[Scenario::SingleStream, Scenario::Offline],
+    troubled: true,
+};
+
 /// A single case.
 pub const SINGLE: Shape<'static> = Shape {
     models: &["digits"],
@@ -221,6 +231,8 @@ struct Maker<'a> {
     warnings: Vec<Vec<Cell>>,
     quantiles: Vec<Vec<Cell>>,
     histogram: Vec<Vec<Cell>>,
+    timeline: Vec<Vec<Cell>>,
+    history: Vec<Vec<Cell>>,
     counts: [i64; 3],
 }
 
@@ -235,6 +247,8 @@ impl<'a> Maker<'a> {
             warnings: Vec::new(),
             quantiles: Vec::new(),
             histogram: Vec::new(),
+            timeline: Vec::new(),
+            history: Vec::new(),
             counts: [0; 3],
         }
     }
@@ -300,6 +314,8 @@ impl<'a> Maker<'a> {
         }
         let quantiles = self.quantiles(&id, median, queries);
         self.histogram(&id, &quantiles, queries);
+        self.timeline(&id, median, *gpu);
+        self.history(&id, median, offline);
         self.results(key, &id, &quantiles, queries, per_query, memory);
         if self.shape.troubled && key.batch == 16 && !offline {
             self.warn(
@@ -358,6 +374,51 @@ impl<'a> Maker<'a> {
             let share = below(to) - if bin == 0 { 0.0 } else { below(from) };
             let count = (share * queries).round() as i64;
             self.histogram.push(vec![text(id), from.into(), to.into(), count.into()]);
+        }
+    }
+
+    /// A warm-up that gets faster, then a level; and the clock of a device.
+    fn timeline(&mut self, id: &str, median: f64, gpu: bool) {
+        let (part, warm_up) = (30e6, 6);
+        for index in -warm_up..40 {
+            let cold = if index < 0 { 1.0 + 0.12 * f64::from(-index) } else { 1.0 };
+            let level = median * cold * (1.0 + 0.02 * self.noise.next());
+            let slowest = level * (1.1 + 0.6 * self.noise.next());
+            let clock = gpu.then(|| 1.98e9 - 2e6 * f64::from(index.max(0)));
+            self.timeline.push(vec![
+                text(id),
+                text(if index < 0 { "warm-up" } else { "measured" }),
+                (f64::from(index) * part).into(),
+                (f64::from(index + 1) * part).into(),
+                ((part / median).ceil() as i64).into(),
+                ((level * 0.97) as i64).into(),
+                (level as i64).into(),
+                (slowest as i64).into(),
+                clock.into(),
+            ]);
+        }
+    }
+
+    /// Sixteen runs, with a step after the tenth.
+    fn history(&mut self, id: &str, median: f64, offline: bool) {
+        let (metric, unit) = match offline {
+            true => ("throughput.samples", "1/s"),
+            false => ("latency.p50", "ns"),
+        };
+        for day in 1..=16 {
+            let level = if day > 10 { 1.08 } else { 1.0 };
+            let value = median * level * (1.0 + 0.01 * self.noise.next());
+            self.history.push(vec![
+                text(id),
+                text(metric),
+                text(unit),
+                text(&format!("2026-07-{:02}T10:15:00.000Z", day + 12)),
+                text(&format!("{:08x}", 0x3f2c_9a00_u32 + day)),
+                value.into(),
+                (value * 0.99).into(),
+                (value * 1.01).into(),
+                (day == 11).then_some(1.08).into(),
+            ]);
         }
     }
 
@@ -507,6 +568,20 @@ impl<'a> Maker<'a> {
             (
                 "latency_histogram".to_owned(),
                 table("case_id bin_low_ns bin_high_ns queries", self.histogram),
+            ),
+            (
+                "timeline".to_owned(),
+                table(
+                    "case_id phase start_ns end_ns queries least_ns median_ns most_ns device_clock_hertz",
+                    self.timeline,
+                ),
+            ),
+            (
+                "history".to_owned(),
+                table(
+                    "case_id metric unit started_at git_commit value interval_low interval_high change",
+                    self.history,
+                ),
             ),
             (
                 "recommendations".to_owned(),

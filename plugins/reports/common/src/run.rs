@@ -54,6 +54,10 @@ pub struct Case {
     pub quantiles: Vec<(f64, i64)>,
     /// Histogram of its latencies.
     pub histogram: Vec<Bin>,
+    /// Its first process over time, warm-up and measurement; empty if the host does not tell.
+    pub timeline: Vec<Span>,
+    /// Earlier values of its main metric, oldest first, and this run's; empty if there are none.
+    pub history: Vec<Past>,
 }
 
 impl Case {
@@ -168,6 +172,42 @@ pub struct Bin {
     pub high_ns: f64,
     /// Queries in it.
     pub queries: i64,
+}
+
+/// A part of the time of a case's first process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Whether it is of the warm-up.
+    pub is_warm_up: bool,
+    /// Its middle in nanoseconds, from the first measured query on; below zero in the warm-up.
+    pub middle_ns: f64,
+    /// Queries that began in it.
+    pub queries: i64,
+    /// Their median latency in nanoseconds.
+    pub median_ns: i64,
+    /// Their greatest latency in nanoseconds.
+    pub most_ns: i64,
+    /// Mean clock of the device's compute units in hertz, if it was read.
+    pub device_clock_hertz: Option<f64>,
+}
+
+/// A value of a case's main metric in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Past {
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Start of the run, RFC 3339 in UTC.
+    pub started_at: String,
+    /// Commit of the user's repository.
+    pub git_commit: Option<String>,
+    /// The value.
+    pub value: f64,
+    /// The interval around it.
+    pub interval: Option<(f64, f64)>,
+    /// Ratio of the level that begins here to the one before, if a change was found here.
+    pub change: Option<f64>,
 }
 
 /// A fact about the machine, which may be unknown.
@@ -386,6 +426,30 @@ fn attributes(text: Option<&str>) -> BTreeMap<String, String> {
     object(text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
 }
 
+fn span(row: &Row<'_>) -> Result<Span, Error> {
+    Ok(Span {
+        is_warm_up: row.text("phase")? == "warm-up",
+        middle_ns: (row.real("start_ns")? + row.real("end_ns")?) / 2.0,
+        queries: row.integer("queries")?,
+        median_ns: row.integer("median_ns")?,
+        most_ns: row.integer("most_ns")?,
+        device_clock_hertz: row.optional_real("device_clock_hertz")?,
+    })
+}
+
+fn past(row: &Row<'_>) -> Result<Past, Error> {
+    let bounds = (row.optional_real("interval_low")?, row.optional_real("interval_high")?);
+    Ok(Past {
+        metric: row.text("metric")?.to_owned(),
+        unit: row.text("unit")?.to_owned(),
+        started_at: row.text("started_at")?.to_owned(),
+        git_commit: owned(row.optional_text("git_commit")?),
+        value: row.real("value")?,
+        interval: bounds.0.zip(bounds.1),
+        change: row.optional_real("change")?,
+    })
+}
+
 fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
     let view = View::read(views, "records")?;
     let mut records: BTreeMap<&str, &str> = BTreeMap::new();
@@ -424,6 +488,23 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
             });
         }
     }
+    // Hosts before 0.2 do not have these.
+    let names = views.names();
+    let has = |name: &str| names.iter().any(|known| known == name);
+    if has("timeline") {
+        for row in View::read(views, "timeline")?.rows() {
+            if let Some(case) = by_id.get_mut(row.text("case_id")?) {
+                case.timeline.push(span(&row)?);
+            }
+        }
+    }
+    if has("history") {
+        for row in View::read(views, "history")?.rows() {
+            if let Some(case) = by_id.get_mut(row.text("case_id")?) {
+                case.history.push(past(&row)?);
+            }
+        }
+    }
     for case in &mut cases {
         case.quantiles.sort_by(|one, other| one.0.total_cmp(&other.0));
         case.histogram.sort_by(|one, other| one.low_ns.total_cmp(&other.low_ns));
@@ -445,6 +526,8 @@ fn case(row: &Row<'_>, records: &BTreeMap<&str, &str>) -> Result<Case, Error> {
         warnings: Vec::new(),
         quantiles: Vec::new(),
         histogram: Vec::new(),
+        timeline: Vec::new(),
+        history: Vec::new(),
     })
 }
 

@@ -13,6 +13,8 @@ pub struct SummaryColumn {
     pub metric: String,
     /// The metric that it shows for a case in which that one is a gap, and the word that tells so.
     pub instead: Option<(&'static str, &'static str)>,
+    /// Order in which columns are dropped where there is little room: higher is sooner; 0 stays.
+    pub gives_way: u8,
 }
 
 /// A cell of the summary.
@@ -43,13 +45,25 @@ pub fn summary_columns(run: &Run) -> Vec<SummaryColumn> {
             let metric = wanted.find(metrics.iter().copied())?;
             let is_wanted = !wanted.shown.only_if_measured || has_value(metric);
             let heading = wanted.heading;
-            let instead = wanted.instead;
-            is_wanted.then(|| SummaryColumn { heading, metric: metric.to_owned(), instead })
+            let (instead, gives_way) = (wanted.instead, wanted.shown.gives_way);
+            is_wanted.then(|| SummaryColumn {
+                heading,
+                metric: metric.to_owned(),
+                instead,
+                gives_way,
+            })
         })
         .collect()
 }
 
 impl SummaryColumn {
+    /// Returns the value that the cell for a case shows.
+    #[must_use]
+    pub fn value(&self, case: &Case) -> Option<f64> {
+        let instead = || self.instead.and_then(|(metric, _)| case.value(metric));
+        case.value(&self.metric).or_else(instead).filter(|_| case.is_finished())
+    }
+
     /// Returns the cell for a case.
     #[must_use]
     pub fn cell(&self, case: &Case) -> SummaryCell {

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use plugin_guest::{NoOptions, Report};
-use report_common::made_up::{self, COMPARISON, LARGE, QUICKSTART, SINGLE, Shape};
+use report_common::made_up::{self, COMPARISON, HUGE, LARGE, QUICKSTART, SINGLE, Shape};
 use report_html::Html;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,7 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shapes = [
         ("quickstart", QUICKSTART),
         ("comparison", COMPARISON),
+        (
+            "sixty",
+            Shape { models: &["resnet-50", "bert-base"], batches: &[1, 8, 32, 64], ..COMPARISON },
+        ),
         ("large", LARGE),
+        ("huge", HUGE),
         ("single", SINGLE),
         ("hostile", hostile),
     ];
@@ -29,6 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut tables = made_up::tables(&shape);
         advise(&mut tables)?;
         made_up::set_roof(&mut tables, 4);
+        made_up::count_devices(&mut tables);
         let mut files = BTreeMap::new();
         Html::render(&tables, &mut files, NoOptions {})?;
         for contents in files.values() {

@@ -1,15 +1,15 @@
 /*!
 One self-contained HTML file, `report.html`: advice, every case, the charts, and the method of measurement.
 
-The file uses no network and runs no script, and its own content security policy enforces that. Text reaches
+The file uses no network and runs only its own scripts, and its content security policy enforces that. Text reaches
 the page through `maud`, which escapes it, so that a model's name is a name and never markup; characters
-that HTML forbids become visible symbols. Charts are inline SVG; they only show values that are also in the tables.
+that HTML forbids become visible symbols. The page is made of the parts of `host_page`: without scripts it has the table
+of results and charts as SVG, and with scripts all values of all cases.
 */
 
-mod chart;
+mod data;
 mod page;
 mod pairs;
-mod training;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{Run, visible};

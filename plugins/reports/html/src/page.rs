@@ -2,86 +2,118 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use report_common::host_record::{Gap, Measured, Peaks};
+use host_page::{Cell, Column, Figure, Page, Row, Scripts, Section, Table, anchor as anchor_of};
+use maud::{Markup, html};
+use report_common::host_record::{Measured, Parity, by_kind};
 use report_common::{
-    Advice, Axis, AxisRole, Case, Configuration, Group, INPUT_HEADINGS, Labels, Outcome,
+    Advice, Axis, Case, Coordinate, Drawing, Group, INPUT_HEADINGS, Labels, Outcome,
     PARITY_HEADINGS, QUANTITIES, Quantity, REASON, Run, Scenario, SummaryCell, Warning, class,
-    configurations, excerpt, humanise, humanise_interval, humanise_metric, inputs, parity_figures,
-    summary_columns,
+    excerpt, humanise, humanise_interval, humanise_metric, inputs, parity_figures, summary_columns,
 };
 
-use crate::chart::{self, MAXIMUM_SERIES};
-use crate::{pairs, training};
+use crate::data::{RESULTS, data, place_of_kind};
+use crate::pairs;
 
-/// Limit on the models for which charts are drawn.
-const MAXIMUM_MODELS: usize = 6;
+/// Cases up to which each has its rows in all tables. Of more, scripts show them.
+const MOST_IN_TABLES: usize = 60;
 
 /// Limit on the lines of an explanation after the first that are shown initially.
 const MAXIMUM_LINES: usize = 5;
 
+/// Limit on the lines of an explanation.
+const MOST_LINES: usize = 10;
+
+/// Pieces of advice up to which all are shown with their figures.
+const FEW_PIECES: usize = 4;
+
+/// Limit on the pieces of advice that are shown initially.
+const MOST_PIECES: usize = 6;
+
 /// Limit on the characters of a reason in a table's row; more is shown below the table.
 const IN_ROW: usize = 300;
 
-/// Limit on the cases of advice that are shown initially.
-const MAXIMUM_LINKS: usize = 12;
+/// Limit on the cases that are named beside advice, warnings and gaps.
+const MAXIMUM_LINKS: usize = 4;
 
-/// Policy of the page: only its own style is allowed.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+/// Limit on the warnings of a kind that are listed, the gravest first.
+const MAXIMUM_OF_KIND: usize = 5;
 
 pub(crate) fn page(run: &Run) -> Markup {
-    let labels = Labels::new(&run.cases);
-    let sections: Vec<(&str, &str, Markup)> = [
-        ("recommendations", "Recommendations", recommendations(run, &labels)),
-        ("results", "Results", results(run)),
-        ("pairs", "Pairs", pairs::section(run, &labels)),
-        ("distribution", "Latency distribution", distributions(run)),
-        ("batch", "Latency and throughput against batch size", batches(run)),
-        ("trade", "Throughput against latency", trades(run)),
-        ("roofline", "Roofline", rooflines(run, &labels)),
-        ("training", "Training", training::section(run, &labels)),
-        ("warnings", "Warnings", warnings(run, &labels)),
-        ("missing", "Not measured", missing(run, &labels)),
-        ("parity", "Outputs compared with the reference's", parity(run, &labels)),
-        ("inputs", "Inputs", used_inputs(run)),
-        ("method", "How it was measured", method(run, &labels)),
-        ("values", "All values", values(run, &labels)),
-        ("machine", "Machine", machine(run)),
-        ("plugins", "Plugins", plugins(run)),
-    ]
-    .into_iter()
-    .filter_map(|(id, heading, content)| Some((id, heading, content?)))
-    .collect();
+    let drawing = Drawing::new(run);
+    let labels = drawing.labels();
+    let charts: [(&str, &str, &str, Vec<Figure>); 9] = [
+        ("distribution", "Latency distribution", DISTRIBUTION, drawing.distributions()),
+        ("batch", "Against batch size", BATCH, drawing.batches()),
+        ("trade", "Throughput against latency", TRADE, drawing.trades()),
+        ("hardware", "Hardware", HARDWARE, drawing.hardware()),
+        ("architecture", "Architectures", ARCHITECTURE, drawing.architectures()),
+        ("roofline", "Roofline", ROOFLINE, drawing.rooflines()),
+        ("training", "Training", TRAINING, drawing.training()),
+        ("timeline", "Over the time of a case", TIMELINE, drawing.timelines()),
+        ("history", "Over runs", HISTORY, drawing.histories()),
+    ];
+    let mut sections: Vec<Section> = Vec::new();
+    let mut add = |id, heading, content: Option<Markup>| {
+        sections.extend(content.map(|content| Section::new(id, heading, content)));
+    };
+    add("results", "Results", results(run, labels));
+    add("pairs", "Pairs", pairs::section(run, labels));
+    add("recommendations", "Recommendations", recommendations(run, &drawing));
+    for (id, heading, words, figures) in &charts {
+        let content =
+            html! { p { (words) @if *id == "distribution" { (left_out(run)) } } (draw(figures)) };
+        add(id, heading, (!figures.is_empty()).then_some(content));
+    }
+    add("warnings", "Warnings", warnings(run, &drawing));
+    add("missing", "Not measured", missing(run, &drawing));
+    add("parity", "Outputs compared with the reference's", parity(run, labels));
+    add("inputs", "Inputs", used_inputs(run));
+    add("method", "How it was measured", method(run, labels));
+    add("values", "All values", values(run, labels));
+    add("machine", "Machine", machine(run));
+    add("plugins", "Plugins", plugins(run));
+    let all: Vec<&Figure> = charts.iter().flat_map(|(.., figures)| figures).collect();
+    let page = Page {
+        title: &run.experiment,
+        header: html! { (header(run)) (glance(run, &drawing)) },
+        sections,
+        footer: html! {
+            "Written by the report plugin html " (env!("CARGO_PKG_VERSION")) " for Tare " (run.host_version)
+            ". This file is self-contained: it loads nothing and sends nothing. Charts are drawn by Apache ECharts."
+        },
+        data: data(run, labels, &all),
+        scripts: Scripts::Inside,
+    };
+    page.draw()
+}
+
+const DISTRIBUTION: &str = "How long a query takes, from the fastest to the slowest. Every step to the right leaves a tenth as many queries above: the flatter a line stays, the steadier the case. Points mark the stated percentiles, bars their intervals, and each line ends with its sample.";
+const BATCH: &str = "Latency is that of single-stream queries, one batch each. Throughput is offline solid, single-stream dashed. Bars are intervals.";
+const TRADE: &str = "Up and to the left is better. The dashed line joins what nothing else beats in both. Both figures of a point are of the same single-stream case, so that they can be had at once. Numbers are batch sizes; a ring marks what is recommended.";
+const HARDWARE: &str = "The best that each backend reaches, over all batch sizes and loads. Two bars can be of different batch sizes: the values name their cases.";
+const ARCHITECTURE: &str =
+    "The best that each model reaches on each backend, over all batch sizes and loads.";
+const ROOFLINE: &str = "A case computes at most what the line allows: on its slope the memory is the limit, on its level part the arithmetic units are. The intensity counts the fewest bytes that a pass can move, so a case that moves more lies too far to the right. A case above the slope keeps its data in caches.";
+const TRAINING: &str = "A measured step waits for the device after each of its phases, in this order. The step without marks is timed apart, in turns with marked ones; it is the cost of training as it usually runs.";
+const TIMELINE: &str = "The first process of a case, from its warm-up on, in parts of equal time: the median of a part solid, its slowest query dashed. A level that changes, or a clock that falls, is a reason to distrust the case.";
+const HISTORY: &str = "The main figure of each case in this run and in earlier ones of the same experiment on the same machine. Rings mark where a change was found.";
+
+/// Says that offline cases are not drawn, if others are.
+fn left_out(run: &Run) -> &'static str {
+    let is_offline = |case: &&Case| case.key.scenario == Scenario::Offline;
+    let finished = || run.cases.iter().filter(|case| case.is_finished());
+    match finished().any(|case| is_offline(&case)) && !finished().all(|case| is_offline(&case)) {
+        true => " Offline cases are left out, since their query is many batches at once.",
+        false => "",
+    }
+}
+
+/// Draws the figures of a section, and says which are left out without scripts.
+fn draw(figures: &[Figure]) -> Markup {
+    let left = figures.iter().filter(|figure| !figure.is_static).count();
     html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (run.experiment) " · Tare" }
-                style { (PreEscaped(include_str!("style.css"))) }
-            }
-            body {
-                (header(run))
-                nav aria-label="Sections" {
-                    ul { @for (id, heading, _) in &sections { li { a href={ "#" (id) } { (heading) } } } }
-                }
-                main {
-                    @for (id, heading, content) in &sections {
-                        section id=(id) aria-labelledby={ (id) "-heading" } {
-                            h2 id={ (id) "-heading" } { (heading) }
-                            (content)
-                        }
-                    }
-                }
-                footer {
-                    "Written by the report plugin html " (env!("CARGO_PKG_VERSION"))
-                    " for Tare " (run.host_version) ". This file is self-contained and runs no script."
-                }
-            }
-        }
+        @for figure in figures { (figure.draw()) }
+        @if left > 0 { p.quiet.unscripted { (left) " more figures need scripts; the tables have their values." } }
     }
 }
 
@@ -118,33 +150,146 @@ fn header(run: &Run) -> Markup {
 
 /// Returns the anchor of a case: an identifier for any id.
 fn anchor(case: &Case) -> String {
-    let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
-    format!("case-{}", case.id.chars().map(plain).collect::<String>())
+    anchor_of("case", &case.id)
 }
 
 fn link(case: &Case, labels: &Labels) -> Markup {
     html! { a href={ "#" (anchor(case)) } { (labels.label(case)) } }
 }
 
-fn links(cases: &[&Case], labels: &Labels) -> Markup {
+/// Names a few cases, or counts many; scripts show these in the table.
+fn links(cases: &[&Case], drawing: &Drawing<'_>) -> Markup {
+    if cases.len() > MAXIMUM_LINKS {
+        let places: Vec<String> =
+            cases.iter().filter_map(|case| Some(drawing.place(&case.id)?.to_string())).collect();
+        return html! {
+            (cases.len()) " cases "
+            button.link type="button" hidden data-cases=(places.join(" ")) { "show them in the table" }
+        };
+    }
     html! {
         @for (index, case) in cases.iter().enumerate() {
             @if index > 0 { "; " }
-            (link(case, labels))
+            (link(case, drawing.labels()))
         }
     }
 }
 
-fn recommendations(run: &Run, labels: &Labels) -> Option<Markup> {
+/// Returns what a reader wants to know first: what was asked, what to choose, and what to distrust.
+fn glance(run: &Run, drawing: &Drawing<'_>) -> Markup {
+    html! {
+        div.glance {
+            div.asked { h2 { "What was asked" } (asked(run)) }
+            div.choose { h2 { "What to choose" } (choose(run)) }
+            div.distrust { h2 { "What to distrust" } (distrust(run, drawing)) }
+        }
+    }
+}
+
+/// Lists the values of each axis on which cases differ, a few by name.
+fn asked(run: &Run) -> Markup {
+    const NAMED: usize = 6;
+    let axes: Vec<(&str, Vec<String>)> = Axis::shown()
+        .filter_map(|axis| {
+            let mut values: Vec<String> = Vec::new();
+            for value in run.cases.iter().filter_map(|case| axis.shown_value(&case.key)) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            (values.len() > 1 || axis == Axis::Model).then(|| (axis.heading(), values))
+        })
+        .collect();
+    let count = run.cases.len();
+    html! {
+        p { (count) @if count == 1 { " case" } @else { " cases" } @if !axes.is_empty() { ":" } }
+        ul { @for (heading, values) in &axes {
+            li {
+                (heading) ": " (values.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "))
+                @if values.len() > NAMED { " and " (values.len() - NAMED) " more" }
+            }
+        } }
+    }
+}
+
+/// Returns the advice, choices first.
+fn ordered(run: &Run) -> Vec<&Advice> {
+    let is_choice = |advice: &&Advice| {
+        let kind = advice.recommendation.attributes.get("kind").map(String::as_str);
+        matches!(kind, None | Some("choice" | "tie"))
+    };
+    let (choices, others): (Vec<&Advice>, Vec<&Advice>) = run.advice.iter().partition(is_choice);
+    choices.into_iter().chain(others).collect()
+}
+
+/// Lists the titles of advice, a few of them, choices first.
+fn choose(run: &Run) -> Markup {
+    const MOST: usize = 5;
+    let ordered = ordered(run);
+    html! {
+        @if run.advice.is_empty() {
+            p { "No recommender was asked. The table below sorts by any figure." }
+        } @else {
+            ul { @for advice in ordered.iter().take(MOST) { li { (advice.recommendation.title) } } }
+            @if run.advice.len() > MOST {
+                p { a href="#recommendations" { (run.advice.len() - MOST) " more pieces of advice" } }
+            }
+        }
+    }
+}
+
+/// Counts failures, gaps, invalid results and warnings by kind.
+fn distrust(run: &Run, drawing: &Drawing<'_>) -> Markup {
+    let of = |wanted: &dyn Fn(&Case) -> bool| -> Vec<&Case> {
+        run.cases.iter().filter(|case| wanted(case)).collect()
+    };
+    let failed = of(&|case| matches!(case.record.outcome, Outcome::Failed { .. }));
+    let gaps = of(&|case| matches!(case.record.outcome, Outcome::Gap { .. }));
+    let invalid = of(&|case| case.valid() == Some(false));
+    let all = run
+        .cases
+        .iter()
+        .flat_map(|case| case.warnings.iter().map(move |warning| (&*case.id, warning)));
+    let groups = by_kind(all);
+    let few = run.few_processes();
+    let is_sound = failed.is_empty() && invalid.is_empty() && groups.is_empty() && few.is_none();
+    html! {
+        ul {
+            @if !failed.is_empty() { li { "Failed: " (links(&failed, drawing)) } }
+            @if !invalid.is_empty() { li { "Invalid by its rules: " (links(&invalid, drawing)) } }
+            @for group in &groups {
+                li {
+                    b { (group.kind.name()) } " in " (group.places) @if group.places == 1 { " case" } @else { " cases" }
+                    ", the worst: " (excerpt(&group.worst.1.to_string(), IN_ROW)) " "
+                    button.link type="button" hidden data-kind=(place_of_kind(run, group.kind)) { "show" }
+                }
+            }
+            @if let Some(few) = few { li { "Intervals over processes: one " (few) "." } }
+            @if !gaps.is_empty() { li { "Not possible here: " (links(&gaps, drawing)) } }
+        }
+        @if is_sound && run.cases.iter().any(Case::is_finished) {
+            p { "Nothing was found that makes a measurement doubtful." }
+        }
+    }
+}
+
+fn recommendations(run: &Run, drawing: &Drawing<'_>) -> Option<Markup> {
     let has_some = !run.advice.is_empty();
     has_some.then(|| {
+        let ordered = ordered(run);
         html! {
-            @for advice in &run.advice { (recommendation(run, advice, labels)) }
+            @for advice in ordered.iter().take(MOST_PIECES) { (recommendation(run, advice, drawing)) }
+            @if ordered.len() > MOST_PIECES {
+                details {
+                    summary { (ordered.len() - MOST_PIECES) " more pieces of advice" }
+                    @for advice in &ordered[MOST_PIECES..] { (recommendation(run, advice, drawing)) }
+                }
+            }
         }
     })
 }
 
-fn recommendation(run: &Run, advice: &Advice, labels: &Labels) -> Markup {
+fn recommendation(run: &Run, advice: &Advice, drawing: &Drawing<'_>) -> Markup {
     let Advice { plugin, recommendation: advice } = advice;
     let attribute = |name: &str| advice.attributes.get(name).map(String::as_str);
     let kind = match attribute("kind") {
@@ -162,24 +307,20 @@ fn recommendation(run: &Run, advice: &Advice, labels: &Labels) -> Markup {
             @match lines.as_slice() {
                 [] => {}
                 [line] => p { (line) },
-                [first, rest @ ..] if rest.len() > MAXIMUM_LINES => {
+                [first, rest @ ..] if rest.len() > MAXIMUM_LINES || run.advice.len() > FEW_PIECES => {
                     p { (first) }
                     details {
                         summary { "The figures, in " (rest.len()) " lines" }
-                        ul { @for line in rest { li { (line) } } }
+                        ul { @for line in rest.iter().take(MOST_LINES) { li { (line) } } }
+                        @if rest.len() > MOST_LINES {
+                            p.quiet { (rest.len() - MOST_LINES) " more lines: " code { "host results show RUN --advice" } " has all." }
+                        }
                     }
                 }
                 lines => ul { @for line in lines { li { (line) } } },
             }
             @if !cases.is_empty() {
-                @if cases.len() <= MAXIMUM_LINKS {
-                    p.rests { span.quiet { "Rests on: " } (links(&cases, labels)) }
-                } @else {
-                    details.rests {
-                        summary { "Rests on " (cases.len()) " cases" }
-                        p { (links(&cases, labels)) }
-                    }
-                }
+                p.rests { span.quiet { "Rests on: " } (links(&cases, drawing)) }
             }
             p.rests.quiet { "From the recommender " (plugin) }
         }
@@ -230,12 +371,11 @@ fn predicted(run: &Run) -> bool {
     run.cases.iter().flat_map(|case| &case.results).any(|result| result.prediction().is_some())
 }
 
-fn results(run: &Run) -> Option<Markup> {
+fn results(run: &Run, labels: &Labels) -> Option<Markup> {
     if run.cases.is_empty() {
         return Some(html! { p { "The plan has no case." } });
     }
     let (coordinates, same) = coordinates(&run.cases);
-    let columns = summary_columns(run);
     let offline = run.cases.iter().any(|case| case.key.scenario == Scenario::Offline);
     Some(html! {
         p.quiet {
@@ -249,24 +389,13 @@ fn results(run: &Run) -> Option<Markup> {
             }
             "Below a value: its " (intervals(run, false)) ", where the metric states one."
             @if predicted(run) {
-                " Of several processes, it is that of their mean; where another process will lie, is among all values below."
+                " Of several processes, it is that of their mean; where another process will lie, is among all values of the case."
             }
             @if let Some(few) = run.few_processes() {
                 " At this confidence, an interval over processes " (few) ": with fewer, it rests on the assumption that processes are normally distributed."
             }
         }
-        div.scroll tabindex="0" role="group" aria-label="Table of results" {
-            table.wide {
-                thead { tr {
-                    @for axis in &coordinates {
-                        th scope="col" class=[axis.is_number().then_some("number")] { (axis.heading()) }
-                    }
-                    @for column in &columns { th.number scope="col" { (column.heading) } }
-                    th scope="col" { "warnings" }
-                } }
-                tbody { @for case in &run.cases { (result_row(case, &coordinates, &columns)) } }
-            }
-        }
+        (table(run, labels, &coordinates).draw())
         @if offline {
             p.quiet {
                 "A single-stream query is one batch. An offline query is many batches at once, so its latency is not that of a batch, and its throughput is what the backend does when nobody waits."
@@ -275,55 +404,100 @@ fn results(run: &Run) -> Option<Markup> {
     })
 }
 
-fn result_row(
+/// Returns the table of cases: their coordinates, and the columns of the summary.
+fn table(run: &Run, labels: &Labels, coordinates: &[Axis]) -> Table {
+    let columns = summary_columns(run);
+    let names = coordinates.iter().map(|axis| Column {
+        is_number: axis.is_number(),
+        title: axis.definition().to_owned(),
+        ..Column::name(axis.heading())
+    });
+    let figures = columns.iter().map(|column| Column {
+        title: column.metric.clone(),
+        is_lesser: column.gives_way >= LESSER,
+        ..Column::number(column.heading)
+    });
+    Table {
+        id: RESULTS.to_owned(),
+        label: "Table of results".to_owned(),
+        rows_are: "case".to_owned(),
+        columns: names.chain(figures).chain([Column::text("warnings")]).collect(),
+        rows: run
+            .cases
+            .iter()
+            .enumerate()
+            .map(|(place, case)| row(place, case, labels, coordinates, &columns))
+            .collect(),
+    }
+}
+
+/// Order of giving way from which a column has no room on a narrow screen.
+const LESSER: u8 = 3;
+
+fn row(
+    place: usize,
     case: &Case,
+    labels: &Labels,
     coordinates: &[Axis],
     columns: &[report_common::SummaryColumn],
-) -> Markup {
+) -> Row {
     let (class, word) = match &case.record.outcome {
         Outcome::Finished(_) => (None, ""),
         Outcome::Failed { .. } => (Some("failed"), "Failed"),
         Outcome::Gap { .. } => (Some("gap"), "Not possible"),
     };
-    html! {
-        tr id=(anchor(case)) class=[class] {
-            @for (index, axis) in coordinates.iter().enumerate() {
-                @let value = coordinate(*axis, case);
-                @let class = if axis.is_number() { "number" } else { name_class(&value) };
-                @if index == 0 { th scope="row" class=(class) { (value) } }
-                @else { td class=(class) { (value) } }
+    let mut cells: Vec<Cell> = coordinates
+        .iter()
+        .map(|axis| {
+            let text = coordinate(*axis, case);
+            let long = (!axis.is_number() && text.chars().count() > LONG).then_some("long");
+            Cell { value: number(axis.of(&case.key)), class: long, ..Cell::text(text) }
+        })
+        .collect();
+    if let Some((kind, reason)) = case.reason() {
+        cells.push(Cell {
+            content: html! { b { (word) } " (" (kind) "): " (excerpt(&reason, IN_ROW)) },
+            class: Some("reason"),
+            ..Cell::default()
+        });
+    } else {
+        cells.extend(columns.iter().map(|column| match column.cell(case) {
+            SummaryCell::Value { value, interval } => {
+                Cell { below: interval, value: column.value(case), ..Cell::text(value) }
             }
-            @if let Some((kind, reason)) = case.reason() {
-                td.reason colspan=(columns.len() + 1) { b { (word) } " (" (kind) "): " (excerpt(&reason, IN_ROW)) }
-            } @else {
-                @for column in columns {
-                    td.number { @match column.cell(case) {
-                        SummaryCell::Value { value, interval } => {
-                            (value)
-                            @if let Some(interval) = interval { span.interval { (interval) } }
-                        }
-                        SummaryCell::Gap(reason) => span.missing title=(excerpt(&reason, IN_ROW)) { "gap" },
-                        SummaryCell::Nothing => span.missing { "—" },
-                    } }
-                }
-                td {
-                    @for kind in case.warnings.iter().map(Warning::kind).collect::<BTreeSet<_>>() {
-                        a.tag href="#warnings" { (kind.name()) } " "
-                    }
-                }
+            SummaryCell::Gap(reason) => {
+                Cell::missing("gap", Some(excerpt(&reason, IN_ROW).into_owned()))
             }
-        }
+            SummaryCell::Nothing => Cell::missing("—", None),
+        }));
+        let kinds: BTreeSet<_> = case.warnings.iter().map(Warning::kind).collect();
+        let tags = html! { @for kind in kinds { a.tag href="#warnings" { (kind.name()) } " " } };
+        cells.push(Cell { content: tags, ..Cell::default() });
+    }
+    Row {
+        id: Some(anchor(case)),
+        name: html! { (labels.label(case)) },
+        class,
+        case: Some(place),
+        cells,
     }
 }
 
-/// Returns the class of a cell with a name. Names stay on one line, unless they are too long for a column.
-fn name_class(name: &str) -> &'static str {
-    if name.chars().count() > 28 { "name long" } else { "name" }
+/// Returns the number of a coordinate.
+fn number(coordinate: Coordinate<'_>) -> Option<f64> {
+    match coordinate {
+        Coordinate::Count(count) => Some(count.into()),
+        Coordinate::Number(number) => Some(number),
+        Coordinate::None | Coordinate::Text(_) => None,
+    }
 }
+
+/// Characters from which a name is too long for one line.
+const LONG: usize = 28;
 
 /// Lists why values of the table above are missing: first whole cases, then single values. Cases
 /// with the same reason share a line.
-fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
+fn missing(run: &Run, drawing: &Drawing<'_>) -> Option<Markup> {
     let columns = summary_columns(run);
     let (mut cases, mut values) = (Vec::new(), Vec::new());
     for case in &run.cases {
@@ -355,7 +529,7 @@ fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     let list = |reasons: &[(String, Vec<&Case>)]| {
         html! {
             ul.plain { @for (reason, cases) in reasons {
-                li { (reason) " " span.quiet { "— " (links(cases, labels)) } }
+                li { (reason) " " span.quiet { "— " (links(cases, drawing)) } }
             } }
         }
     };
@@ -363,7 +537,7 @@ fn missing(run: &Run, labels: &Labels) -> Option<Markup> {
     Some(html! {
         p { "A missing value is not a zero. Each has a reason:" }
         @if !cases.is_empty() { (list(&cases)) }
-        (last_words(run, labels))
+        (last_words(run, drawing.labels()))
         @if lacking > MAXIMUM_LINKS {
             details { summary { (lacking) " cases that finished and lack a value" } (list(&values)) }
         } @else if lacking > 0 {
@@ -401,331 +575,46 @@ fn add<'a>(reasons: &mut Vec<(String, Vec<&'a Case>)>, reason: String, case: &'a
     }
 }
 
-/// Returns the models of a run that have charts, in the order of the plan, and the number of all
-/// models.
-fn models(run: &Run) -> (Vec<&str>, usize) {
-    let mut models: Vec<&str> = Vec::new();
-    for case in &run.cases {
-        if !models.contains(&&*case.key.model) {
-            models.push(&case.key.model);
-        }
-    }
-    let count = models.len();
-    models.truncate(MAXIMUM_MODELS);
-    (models, count)
-}
-
-fn left_out(count: usize) -> Markup {
-    html! {
-        @if count > MAXIMUM_MODELS {
-            p.quiet { "Charts are drawn for the first " (MAXIMUM_MODELS) " of " (count) " models; the tables have them all." }
-        }
-    }
-}
-
-/// Returns the ids of the cases that a recommender chose, without those it compared them with.
-fn chosen(run: &Run) -> BTreeSet<&str> {
-    let texts =
-        run.advice.iter().filter_map(|advice| advice.recommendation.attributes.get("chosen"));
-    texts.flat_map(|ids| ids.split(' ')).collect()
-}
-
-fn distributions(run: &Run) -> Option<Markup> {
-    let drawable =
-        |case: &&Case| case.is_finished() && case.quantiles.iter().any(|(_, latency)| *latency > 0);
-    let cases: Vec<_> = run.cases.iter().filter(drawable).collect();
-    let queries_are_batches = |case: &&Case| case.key.scenario != Scenario::Offline;
-    let any_batches = cases.iter().any(queries_are_batches);
-    let of_batches: Vec<_> =
-        cases.iter().copied().filter(|case| !any_batches || queries_are_batches(case)).collect();
-    if of_batches.is_empty() {
-        return None;
-    }
-    let (models, count) = models(run);
-    let chosen = chosen(run);
-    let charts = models.iter().filter_map(|model| {
-        let of_model: Vec<_> =
-            of_batches.iter().copied().filter(|case| case.key.model == *model).collect();
-        let labels = Labels::new(of_model.iter().copied());
-        let shown = select(&of_model, &chosen);
-        let named: Vec<_> = shown.iter().map(|case| (*case, labels.label(case))).collect();
-        (!named.is_empty()).then_some((model, of_model.len(), named))
-    });
-    Some(html! {
-        p {
-            "How long a query takes, from the fastest to the slowest. Every step to the right leaves a tenth as many queries above: the flatter a line stays, the steadier the case. Points mark the stated percentiles, bars their " (intervals(run, true)) ", and each line ends where its sample ends."
-            @if any_batches && of_batches.len() < cases.len() {
-                " Offline cases are left out, since their query is many batches at once."
-            }
-        }
-        @for (model, all, named) in charts {
-            figure {
-                @if count > 1 { h3 { (model) } }
-                (chart::distribution(&format!("Latency distribution of {model}"), &named))
-                @if named.len() < all {
-                    figcaption {
-                        (named.len()) " of " (all) " cases: those that are recommended first, then those with the lowest median."
-                    }
-                }
-            }
-        }
-        (left_out(count))
-    })
-}
-
-/// Returns the cases that one chart shows, in the order of the plan.
-fn select<'a>(cases: &[&'a Case], chosen: &BTreeSet<&str>) -> Vec<&'a Case> {
-    let mut order: Vec<usize> = (0..cases.len()).collect();
-    let median = |case: &Case| {
-        let above = case.quantiles.iter().find(|(quantile, _)| *quantile >= 0.5);
-        above.map_or(i64::MAX, |(_, latency)| *latency)
-    };
-    order.sort_by_key(|index| {
-        let case = cases[*index];
-        (!chosen.contains(&*case.id), median(case))
-    });
-    order.truncate(MAXIMUM_SERIES);
-    order.sort_unstable();
-    order.into_iter().map(|index| cases[index]).collect()
-}
-
-/// Returns whether two cases belong to one series of a chart: they are equal except for batch size and load.
-fn is_same_series(one: &Case, other: &Case) -> bool {
-    let axes = Axis::ALL.iter().filter(|axis| axis.role() != AxisRole::Load);
-    axes.filter(|axis| **axis != Axis::Batch).all(|axis| axis.of(&one.key) == axis.of(&other.key))
-}
-
-/// Returns a model's finished cases in series, as many as one chart can show, and their number.
-fn series<'a>(run: &'a Run, model: &str) -> (Vec<chart::Series<'a>>, usize) {
-    let finished = run.cases.iter().filter(|case| case.key.model == model && case.is_finished());
-    let mut groups: Vec<Vec<&Case>> = Vec::new();
-    for case in finished {
-        match groups.iter_mut().find(|group| is_same_series(group[0], case)) {
-            Some(group) => group.push(case),
-            None => groups.push(vec![case]),
-        }
-    }
-    let labels = Labels::new(groups.iter().map(|group| group[0]))
-        .without(Axis::Batch)
-        .without(Axis::Scenario);
-    let count = groups.len();
-    groups.truncate(MAXIMUM_SERIES);
-    let series = groups
-        .into_iter()
-        .map(|cases| chart::Series { name: labels.label(cases[0]), cases })
+fn warnings(run: &Run, drawing: &Drawing<'_>) -> Option<Markup> {
+    let all: Vec<(&Case, &Warning)> = run
+        .cases
+        .iter()
+        .flat_map(|case| case.warnings.iter().map(move |warning| (case, warning)))
         .collect();
-    (series, count)
-}
-
-fn series_left_out(shown: usize, count: usize) -> Markup {
-    html! {
-        @if shown < count {
-            figcaption { "The first " (shown) " of " (count) " series, in the order of the plan; the table of results has them all." }
-        }
-    }
-}
-
-fn batches(run: &Run) -> Option<Markup> {
-    let (models, count) = models(run);
-    let charts: Vec<_> = models
-        .into_iter()
-        .filter_map(|model| {
-            let (series, all) = series(run, model);
-            let chart = chart::batch(model, &series)?;
-            Some((model, chart, series.len(), all))
-        })
-        .collect();
-    if charts.is_empty() {
-        return None;
-    }
-    Some(html! {
-        p {
-            "Latency is that of single-stream queries, one batch each: p99 solid, p50 dashed, with " (intervals(run, true)) ". Throughput is offline solid, single-stream dashed."
-        }
-        @for (model, chart, shown, all) in charts {
-            figure {
-                @if count > 1 { h3 { (model) } }
-                (chart)
-                (series_left_out(shown, all))
-            }
-        }
-        (left_out(count))
-    })
-}
-
-fn trades(run: &Run) -> Option<Markup> {
-    let (models, count) = models(run);
-    let chosen = chosen(run);
-    let configurations = configurations(run);
-    let charts: Vec<_> = models
-        .into_iter()
-        .filter_map(|model| {
-            let (series, all) = series(run, model);
-            let names: Vec<_> = series.iter().map(|series| series.name.clone()).collect();
-            let points: Vec<_> = configurations
-                .iter()
-                .filter(|configuration| configuration.first().key.model == model)
-                .filter_map(|configuration| point(configuration, &series, &chosen))
-                .collect();
-            let title = format!("Throughput against p99 latency of {model}");
-            let any_chosen = points.iter().any(|point| point.chosen);
-            Some((model, chart::trade(&title, &names, &points)?, names.len(), all, any_chosen))
-        })
-        .collect();
-    if charts.is_empty() {
-        return None;
-    }
-    let any_chosen = charts.iter().any(|(.., any_chosen)| *any_chosen);
-    Some(html! {
-        p {
-            "Up and to the left is better. The dotted line joins what nothing else beats in both. Both figures of a point are of the same single-stream case, so that they can be had at once."
-            @if any_chosen { " A ring marks what is recommended." }
-        }
-        @for (model, chart, shown, all, _) in charts {
-            figure {
-                @if count > 1 { h3 { (model) } }
-                (chart)
-                (series_left_out(shown, all))
-            }
-        }
-        (left_out(count))
-    })
-}
-
-fn point(
-    configuration: &Configuration<'_>,
-    series: &[chart::Series<'_>],
-    chosen: &BTreeSet<&str>,
-) -> Option<chart::Point> {
-    let first = configuration.first();
-    let series = series.iter().position(|it| is_same_series(it.cases[0], first))?;
-    let value = |metric: &str, unit: &str| {
-        let (_, result) = configuration.result_in(Scenario::SingleStream, metric)?;
-        let value = result.value.as_ref().ok().copied()?;
-        (result.unit == unit && value > 0.0).then_some(value)
-    };
-    Some(chart::Point {
-        label: first.key.batch.to_string(),
-        name: name_of(configuration),
-        series,
-        latency: value("latency.p99", "ns")?,
-        throughput: value("throughput.samples", "1/s")?,
-        chosen: configuration.cases.iter().any(|case| chosen.contains(&*case.id)),
-    })
-}
-
-/// Shows the cases under the roofs of their devices, a chart for each device and format of numbers.
-fn rooflines(run: &Run, labels: &Labels) -> Option<Markup> {
-    let mut roofs: Vec<(&Peaks, &str, Vec<&Case>)> = Vec::new();
-    for case in &run.cases {
-        let peaks =
-            case.report().and_then(|report| report.conditions.peaks.as_ref()?.as_ref().ok());
-        let device = case.spec().map_or("", |spec| spec.device.name.as_str());
-        let Some(peaks) = peaks else { continue };
-        match roofs.iter_mut().find(|(known, name, _)| *known == peaks && *name == device) {
-            Some((.., cases)) => cases.push(case),
-            None => roofs.push((peaks, device, vec![case])),
-        }
-    }
-    let charts: Vec<_> = roofs
-        .into_iter()
-        .filter_map(|(peaks, device, cases)| {
-            let title = format!("Roofline of {device} in {}", peaks.format);
-            let (chart, shown, all) = roofline(&title, peaks, &cases, labels)?;
-            Some((title, chart, peaks, shown, all))
-        })
-        .collect();
-    if charts.is_empty() {
-        return None;
-    }
-    Some(html! {
-        p {
-            "A case computes at most what the line allows: on its slope the memory is the limit, on its level part the arithmetic units are. The intensity counts the fewest bytes that a pass can move, so a case that moves more lies too far to the right. A case above the slope keeps its data in caches."
-        }
-        @for (title, chart, peaks, shown, all) in charts {
-            figure {
-                h3 { (title) }
-                (chart)
-                figcaption { "Peaks are " (peaks.source.to_string()) ". Numbers beside points are batch sizes." }
-                (series_left_out(shown, all))
-            }
-        }
-    })
-}
-
-/// Returns the chart, with the number of its series and of all.
-fn roofline(
-    title: &str,
-    peaks: &Peaks,
-    cases: &[&Case],
-    labels: &Labels,
-) -> Option<(Markup, usize, usize)> {
-    let names = labels.clone().without(Axis::Batch);
-    let mut series: Vec<String> = Vec::new();
-    let mut loads = Vec::new();
-    for case in cases {
-        let values = (case.value("model.intensity"), case.value("model.compute"));
-        let (Some(intensity), Some(compute)) = values else { continue };
-        if intensity <= 0.0 || compute <= 0.0 {
-            continue;
-        }
-        let name = names.label(case);
-        let known = series.iter().position(|it| *it == name);
-        let index = known.unwrap_or_else(|| {
-            series.push(name);
-            series.len() - 1
-        });
-        if index < MAXIMUM_SERIES {
-            loads.push(chart::Load {
-                label: case.key.batch.to_string(),
-                name: labels.label(case),
-                series: index,
-                intensity,
-                compute,
-            });
-        }
-    }
-    let all = series.len();
-    series.truncate(MAXIMUM_SERIES);
-    let known = |peak: &Result<f64, Gap>| peak.as_ref().ok().copied();
-    let roof = chart::Roof {
-        compute: known(&peaks.flops_per_second),
-        bandwidth: known(&peaks.bytes_per_second),
-    };
-    Some((chart::roofline(title, &series, roof, &loads)?, series.len(), all))
-}
-
-/// Returns the name of a configuration, which has no load.
-fn name_of(configuration: &Configuration<'_>) -> String {
-    let key = &configuration.first().key;
-    let axes =
-        Axis::shown().filter(|axis| *axis != Axis::Scenario && !axis.goes_without_saying(key));
-    let words: Vec<_> = axes.filter_map(|axis| axis.labelled(key)).collect();
-    words.join(" · ")
-}
-
-fn warnings(run: &Run, labels: &Labels) -> Option<Markup> {
-    let warned: Vec<_> = run.cases.iter().filter(|case| !case.warnings.is_empty()).collect();
-    if warned.is_empty() {
+    if all.is_empty() {
         return run.cases.iter().any(Case::is_finished).then(|| {
             html! {
                 p { "Nothing was found that makes a measurement doubtful." }
             }
         });
     }
+    let groups = by_kind(all.iter().map(|(case, warning)| (&*case.id, *warning)));
+    let of_kind = |kind| {
+        let mut own: Vec<_> = all.iter().filter(|(_, warning)| warning.kind() == kind).collect();
+        own.sort_by(|one, other| other.1.doubt.severity().total_cmp(&one.1.doubt.severity()));
+        own
+    };
     Some(html! {
         div.scroll tabindex="0" role="group" aria-label="Table of warnings" {
             table.wide {
                 thead { tr {
                     th scope="col" { "case" } th scope="col" { "warning" } th scope="col" { "figures" }
                 } }
-                tbody { @for case in warned { @for warning in &case.warnings {
-                    tr {
-                        th scope="row" { (link(case, labels)) }
+                tbody { @for group in &groups { @let own = of_kind(group.kind);
+                    @for (case, warning) in own.iter().take(MAXIMUM_OF_KIND) { tr {
+                        th scope="row" { (link(case, drawing.labels())) }
                         td { span.tag { (warning.kind().name()) } }
                         td { (warning.to_string()) }
-                    }
-                } } }
+                    } }
+                    @if own.len() > MAXIMUM_OF_KIND { tr {
+                        th scope="row" { (own.len() - MAXIMUM_OF_KIND) " more" }
+                        td { span.tag { (group.kind.name()) } }
+                        td {
+                            "less grave; "
+                            button.link type="button" hidden data-kind=(place_of_kind(run, group.kind)) { "show the cases in the table" }
+                        }
+                    } }
+                } }
             }
         }
     })
@@ -741,6 +630,7 @@ fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
     if compared.is_empty() {
         return None;
     }
+    let (compared, left) = gravest(compared);
     Some(html! {
         p {
             "The same inputs went through the reference, and each output was compared with its output, before the case was timed and again after. A case whose outputs are off by more than is allowed fails."
@@ -765,7 +655,25 @@ fn parity(run: &Run, labels: &Labels) -> Option<Markup> {
                 } } }
             }
         }
+        @if left > 0 { p.quiet { "Of " (left) " more cases the outputs are nearer to the reference's." } }
     })
+}
+
+/// Cases whose outputs are listed; of more, those that are furthest from the reference, and the number of others.
+fn gravest<'a>(mut compared: Vec<(&'a Case, &'a Parity)>) -> (Vec<(&'a Case, &'a Parity)>, usize) {
+    let left = compared.len().saturating_sub(MOST_IN_TABLES);
+    if left > 0 {
+        let error = |parity: &Parity| {
+            let errors = parity
+                .outputs
+                .iter()
+                .filter_map(|output| output.row_error.or(output.max_relative_error));
+            errors.fold(0.0, f64::max)
+        };
+        compared.sort_by(|one, other| error(other.1).total_cmp(&error(one.1)));
+        compared.truncate(MOST_IN_TABLES);
+    }
+    (compared, left)
 }
 
 /// Shows shape and origin of the inputs.
@@ -797,12 +705,16 @@ fn method(run: &Run, labels: &Labels) -> Option<Markup> {
             dl.facts { @for (name, value) in &shared { dt { (name) } dd { (value) } } }
         }
         (definitions(run))
+        @if finished.len() > MOST_IN_TABLES {
+            p.quiet.unscripted { "The tables for each case are left out of a run of this size; scripts show them as columns of the table of results." }
+        } @else {
         h3 { "Per case" }
         p.quiet {
             "The cost of a clock reading and of an empty round of the measuring loop was measured in the same worker, before the backend was opened. The last column is that round as a share of the median query: what of a latency is ours."
         }
         (method_table(&finished, labels, &differing))
         @for group in Group::ALL { (quantities(*group, &finished, labels)) }
+        }
     })
 }
 
@@ -958,9 +870,12 @@ fn share(case: &Case) -> String {
     }
 }
 
+/// Cases up to which all values are in the page as a table as well as in its data.
+const FEW: usize = 12;
+
 fn values(run: &Run, labels: &Labels) -> Option<Markup> {
     let rows: usize = run.cases.iter().map(|case| case.results.len()).sum();
-    if rows == 0 {
+    if rows == 0 || run.cases.len() > FEW {
         return None;
     }
     let predicted = predicted(run);

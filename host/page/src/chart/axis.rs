@@ -1,9 +1,8 @@
 //! Axes: conversion of values to pixels, and the values with a grid line and a number.
 
+use super::place::{Plot, px};
+use crate::{Scale, significant};
 use maud::{Markup, html};
-use report_common::{Scale, significant};
-
-use super::{Plot, px};
 
 /// An axis, which converts values to pixels.
 #[derive(Debug, Clone, Copy)]
@@ -39,19 +38,9 @@ impl Axis {
         Self { logarithmic: false, low: low - room, high: high + room, from, to }
     }
 
-    /// Returns an axis from zero if the values are of similar size; logarithmic if small ones would
-    /// vanish.
-    pub(crate) fn fitting(values: &[f64], from: f64, to: f64) -> Self {
-        let (low, high) = bounds(values.iter().copied());
-        if high > low * 20.0 {
-            Self::logarithmic(values.iter().copied(), from, to)
-        } else {
-            Self::from_zero(values.iter().copied(), from, to)
-        }
-    }
-
-    pub(crate) fn is_logarithmic(&self) -> bool {
-        self.logarithmic
+    /// Returns a linear axis between two values.
+    pub(crate) fn between((low, high): (f64, f64), from: f64, to: f64) -> Self {
+        Self { logarithmic: false, low, high, from, to }
     }
 
     /// Returns the lowest and the highest value.

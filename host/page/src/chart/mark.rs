@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{path, px};
+use super::place::{path, px};
 
 /// Returns a point at a place, with a tooltip.
 pub(crate) fn mark(series: usize, hollow: bool, place: (f64, f64), tooltip: &str) -> Markup {
@@ -49,14 +49,14 @@ pub(crate) fn interval(series: usize, x: f64, low: f64, high: f64) -> Markup {
     }
 }
 
-/// Returns the legend of the series.
-pub(crate) fn legend(names: &[String]) -> Markup {
+/// Returns the legend of groups of series, by their positions and names.
+pub(crate) fn legend(names: &[(usize, &str)]) -> Markup {
     html! {
         ul.legend {
-            @for (series, name) in names.iter().enumerate() {
+            @for (series, name) in names {
                 li {
                     svg width="14" height="14" aria-hidden="true" {
-                        path class={ "c" (series) } d=(shape(series, (7.0, 7.0))) {}
+                        path class={ "c" (series) } d=(shape(*series, (7.0, 7.0))) {}
                     }
                     (name)
                 }

@@ -25,6 +25,7 @@ fn known(unit: &str) -> Option<(Family, f64)> {
         "FLOP" => (Family::Operations, 1.0),
         "FLOP/s" => (Family::OperationRate, 1.0),
         "B/s" => (Family::Bandwidth, 1.0),
+        "Hz" => (Family::Frequency, 1.0),
         _ => return None,
     })
 }
@@ -75,6 +76,7 @@ enum Family {
     Operations,
     OperationRate,
     Bandwidth,
+    Frequency,
 }
 
 impl Family {
@@ -108,6 +110,7 @@ impl Family {
             Self::Bandwidth => {
                 &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")]
             }
+            Self::Frequency => &[(1.0, "Hz"), (1e3, "kHz"), (1e6, "MHz"), (1e9, "GHz")],
             Self::Energy => &[(1.0, "nJ"), (1e3, "µJ"), (1e6, "mJ"), (1e9, "J")],
         }
     }

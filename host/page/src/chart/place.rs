@@ -1,44 +1,18 @@
-/*!
-Charts as SVG.
-
-Coordinates are pixels of the SVG's own size: a chart does not shrink on a narrow screen, where its
-text would become unreadable, but scrolls. Colours are classes, so that the page's style sheet sets
-them for light and for dark. They can be distinguished by colour-blind readers, and no chart
-distinguishes series by colour alone.
-*/
-
-mod axis;
-mod batch;
-mod distribution;
-mod learning;
-mod mark;
-mod roofline;
-mod steps;
-mod trade;
-
-pub(crate) use batch::{Series, batch};
-pub(crate) use distribution::distribution;
-pub(crate) use learning::learning;
-pub(crate) use roofline::{Load, Roof, roofline};
-pub(crate) use steps::{Bar, Part, steps, tooltip};
-pub(crate) use trade::{Point, trade};
+//! Places on a chart: of its plot, of paths, and of labels that cover nothing.
 
 use maud::{Markup, html};
 
-/// Number of series that can be distinguished in one chart.
-pub(crate) const MAXIMUM_SERIES: usize = 8;
-
 /// The plot's rectangle inside its SVG.
 #[derive(Debug, Clone, Copy)]
-struct Plot {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
+pub(crate) struct Plot {
+    pub(crate) left: f64,
+    pub(crate) right: f64,
+    pub(crate) top: f64,
+    pub(crate) bottom: f64,
 }
 
 /// Returns an SVG with title and description around its contents.
-fn svg(size: (f64, f64), title: &str, description: &str, content: &Markup) -> Markup {
+pub(crate) fn svg(size: (f64, f64), title: &str, description: &str, content: &Markup) -> Markup {
     let (width, height) = size;
     html! {
         div.scroll tabindex="0" role="group" aria-label=(title) {
@@ -53,13 +27,13 @@ fn svg(size: (f64, f64), title: &str, description: &str, content: &Markup) -> Ma
 }
 
 /// Returns a pixel position, with as many digits as are visible.
-fn px(value: f64) -> String {
+pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
 /// Returns the `d` of a path through points.
-fn path(points: &[(f64, f64)]) -> String {
+pub(crate) fn path(points: &[(f64, f64)]) -> String {
     let mut text = String::new();
     for (index, (x, y)) in points.iter().enumerate() {
         text.push(if index == 0 { 'M' } else { 'L' });
@@ -69,7 +43,7 @@ fn path(points: &[(f64, f64)]) -> String {
 }
 
 /// Returns text cut to a number of characters.
-fn short(text: &str, length: usize) -> String {
+pub(crate) fn short(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
     }
@@ -78,7 +52,7 @@ fn short(text: &str, length: usize) -> String {
 }
 
 /// A rectangle: left, top, right, bottom.
-type Area = [f64; 4];
+pub(crate) type Area = [f64; 4];
 
 /// Pixels of a character, on average and rather too many than too few.
 const CHARACTER: f64 = 3.4 * 2.0;
@@ -92,7 +66,7 @@ fn area_of_line(text: &str, (right, baseline): (f64, f64)) -> Area {
 /// Returns the places of the labels that fit around their points, in this order of points: the middle of the text, and its
 /// baseline. No label covers a point, another label or one of the areas that are taken, and none crosses one of the
 /// lines, if there is another place.
-fn labelled(
+pub(crate) fn labelled(
     plot: Plot,
     points: &[(&str, (f64, f64))],
     order: impl IntoIterator<Item = usize>,
@@ -130,7 +104,7 @@ fn labelled(
 }
 
 /// Returns small areas along a path, for labels that should not cross it.
-fn along(points: &[(f64, f64)]) -> Vec<Area> {
+pub(crate) fn along(points: &[(f64, f64)]) -> Vec<Area> {
     const STEP: f64 = 4.0;
     let pairs = points.windows(2).flat_map(|pair| {
         let ((left, top), (right, bottom)) = (pair[0], pair[1]);
@@ -145,23 +119,13 @@ fn along(points: &[(f64, f64)]) -> Vec<Area> {
     pairs.collect()
 }
 
-/// Returns the first of several places for a line of text that covers nothing, or else the first. A place is where the
-/// text ends, and its baseline.
-fn free(text: &str, places: &[(f64, f64)], plot: Plot, taken: &[Area]) -> (f64, f64) {
-    let is_free = |place: &&(f64, f64)| {
-        let area = area_of_line(text, **place);
-        area[0] >= plot.left && !taken.iter().any(|other| overlap(area, *other))
-    };
-    places.iter().find(is_free).copied().unwrap_or(places[0])
-}
-
 fn overlap(one: Area, other: Area) -> bool {
     one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3]
 }
 
 /// Returns positions for labels near the given heights, moved apart so that none covers
 /// another, and kept inside the plot if there is room.
-fn spread(wanted: &[f64], plot: Plot, distance: f64) -> Vec<f64> {
+pub(crate) fn spread(wanted: &[f64], plot: Plot, distance: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|one, other| wanted[*one].total_cmp(&wanted[*other]));
     let mut placed = wanted.to_vec();
