@@ -85,7 +85,7 @@ fn an_interrupted_pair_is_continued_and_a_half_is_measured_again() {
     place.write("any.model", "anything");
     let backends = backend("old", 50, "") + &backend("new", 150, "");
     place.write("pairs.toml", &manifest(&backends, ""));
-    place.run(&["run", "pairs.toml"]).expect(0);
+    let _ = place.run(&["run", "pairs.toml"]).expect(0);
     // As if the host had been ended between the two sides of the fourth process.
     let folder = place.run_folder();
     let journal = folder.join("journal.jsonl");
@@ -93,7 +93,7 @@ fn an_interrupted_pair_is_continued_and_a_half_is_measured_again() {
     let kept: String = text.split_inclusive('\n').take(7).collect();
     fs::write(&journal, kept).expect("a shorter journal");
     fs::remove_file(folder.join("finished.json")).expect("it was finished");
-    place.run(&["run", "--resume", "latest"]).expect(0);
+    let _ = place.run(&["run", "--resume", "latest"]).expect(0);
     let journal = place.lines("journal.jsonl");
     assert_eq!(journal.len(), 14);
     let processes: Vec<u64> =
@@ -123,7 +123,7 @@ fn two_builds_of_one_plugin_are_paired_by_their_folders() {
             fs::write(&library, bytes).expect("another library");
         }
         let folder = folder.display().to_string();
-        place.run(&["plugins", "trust", "fault", "--plugins", &folder]).expect(0);
+        let _ = place.run(&["plugins", "trust", "fault", "--plugins", &folder]).expect(0);
         backends +=
             &backend(id, if id == "old" { 50 } else { 150 }, &format!("folder = \"{folder}\"\n"));
     }
