@@ -2,7 +2,7 @@
 Overhead of the tool itself, measured in one run on one machine.
 
 Each figure comes from a program in the measured crate, which prints one line of JSON; this module runs them one after
-the other and prints a table beside the targets. Nothing is asserted: machines are shared and noisy. Five benches are
+the other and prints a table beside the targets. Nothing is asserted: machines are shared and noisy. Six benches are
 proofs: each prints a separate page and writes it to `docs/reference/`.
 */
 
@@ -13,6 +13,7 @@ mod machine;
 mod overhead;
 mod pairs;
 mod pages;
+mod predict;
 mod repeatability;
 mod statistics;
 
@@ -44,6 +45,9 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failed> {
     if only == Some("pairs") {
         return pairs::prove(given);
     }
+    if only == Some("predict") {
+        return predict::prove(given);
+    }
     if let Some(unknown) = given.first() {
         return Err(Failed::new(format!("`{unknown}` means nothing to this bench")));
     }
@@ -54,7 +58,8 @@ pub(crate) fn bench(arguments: &[String]) -> Result<(), Failed> {
         BENCHES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
     if wanted.is_empty() {
         let benches = BENCHES.iter().map(|(name, _)| *name);
-        let proofs = ["fidelity", "pairs"].into_iter().chain(PROOFS.iter().map(|(name, _)| *name));
+        let proofs = ["fidelity", "pairs", "predict"];
+        let proofs = proofs.into_iter().chain(PROOFS.iter().map(|(name, _)| *name));
         let names: Vec<_> = proofs.chain(benches).collect();
         let (name, names) = (only.unwrap_or_default(), names.join(", "));
         return Err(Failed::new(format!("there is no bench `{name}`; there are {names}")));

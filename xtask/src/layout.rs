@@ -33,7 +33,7 @@ const GUESTS: &[(&str, &[&str])] = &[
         ],
     ),
     ("report", &["html", "markdown", "csv", "json", "junit", "prometheus", "svg"]),
-    ("recommender", &["hardware"]),
+    ("recommender", &["hardware", "batch-and-precision", "next-experiment", "predict"]),
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
     }
     for (kind, ids) in GUESTS {
         for id in *ids {
-            let component = guests.join(format!("{kind}_{id}.wasm"));
+            let component = guests.join(format!("{kind}_{}.wasm", id.replace('-', "_")));
             copy_if_changed(&component, &folder.join(format!("plugins/{id}.wasm")))?;
         }
     }

@@ -10,7 +10,7 @@ use clap::builder::styling::AnsiColor;
 use clap::{
     ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
-use host_experiment::Quick;
+use host_experiment::{Quick, Sides};
 use host_record::Axis;
 
 use crate::exit::{Exit, PRECEDENCE};
@@ -407,9 +407,15 @@ pub struct CompareArguments {
     /// The run to compare with: a run by its id, a part of it, its folder or `latest`; a baseline by its name or its
     /// .json file; or a commit, by seven or more digits.
     pub first: String,
-    /// The run that is compared with it.
-    #[arg(default_value = "latest")]
-    pub second: String,
+    /// The run that is compared with it. By default the latest; with --between, the first.
+    pub second: Option<String>,
+    /// Compare cases with two values of an axis of the matrix, such as backend=cpu,openvino: those of the first run with the
+    /// first value, and those of the second run with the second.
+    #[arg(long, value_name = "AXIS=A,B")]
+    pub between: Option<Sides>,
+    /// Show samples for each joule, gigabyte of memory and unit of price as well. With --between they are shown anyway.
+    #[arg(long)]
+    pub efficiency: bool,
     /// Change that does not matter: what surely stays within it counts as the same.
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = per_cent)]
     pub margin: f64,
@@ -508,7 +514,14 @@ the interval within it is shown, which says nothing about the next process.
 Counts and sizes that are the same in all processes of each run, and accuracies, which no process
 changes, are not tested: a change of them is exact. A metric that states no value for each process
 cannot be compared, and the comparison says so. In `--format json` each interval has its confidence:
-95 % if it is of the comparison, the metric's own if the metric states it.";
+95 % if it is of the comparison, the metric's own if the metric states it. Accuracies of the same
+labelled examples are compared by McNemar's test on the examples that only one of the runs has
+right: it tells whether other examples of the same kind would show the change too.
+
+`host compare RUN --between backend=cpu,openvino` compares cases of one run: those with the first
+value of an axis (model, backend, device, precision, batch, …) with those with the second, and all
+other coordinates the same. With two runs, the first value is taken from the first run. Prices for
+samples per unit of price are the [[price]] tables of the manifest.";
 
 const CHECK_HELP: &str = "\
 A figure fails if it is worse than the baseline by more than --max-regression, outside the noise; it
@@ -776,10 +789,10 @@ its worst case, and by the advice in a sentence each. --warnings and --advice pr
 
 const QUERY_HELP: &str = "\
 The tables are benchmark_runs, benchmark_cases, benchmark_results, benchmark_warnings,
-benchmark_plugins, hardware_info, recommendations, raw_benchmark_data, operators, device_states and
-schema_version, with the rows of all runs; docs/reference/tables.md lists their columns. The views
-of a single run, such as results, warnings and latency_quantiles, cannot be queried here; `host
-results export` writes them. For example:
+benchmark_plugins, hardware_info, recommendations, predictions, raw_benchmark_data, operators,
+device_states and schema_version, with the rows of all runs; docs/reference/tables.md lists their
+columns. The views of a single run, such as results, warnings and latency_quantiles, cannot be
+queried here; `host results export` writes them. For example:
 
   host results query \"SELECT experiment, count(*) FROM benchmark_runs GROUP BY ALL\"";
 

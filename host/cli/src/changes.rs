@@ -4,7 +4,7 @@ use host_experiment::{
     Change, Difference, Doubt, Figure, LATENCY, MetricChange, Needed, RATE, units,
 };
 use host_record::{Cell, Table};
-use host_statistics::{Ratio, Undefined};
+use host_statistics::{PairedOutcomes, Ratio, Undefined};
 use serde_json::{Value, json};
 
 use crate::printer::Printer;
@@ -92,8 +92,26 @@ pub(crate) fn verdict_shown(of: &MetricChange, margin: f64) -> String {
         Change::CannotTell(doubt) => {
             format!("cannot tell: {}", unknown_shown(doubt, of.needed(margin)))
         }
-        _ => of.verdict().to_owned(),
+        _ => match &of.paired {
+            Some(paired) if paired.difference != 0.0 => {
+                format!("{} ({})", of.verdict(), paired_shown(paired))
+            }
+            _ => of.verdict().to_owned(),
+        },
     }
+}
+
+/// Formats how likely other examples would show a difference of accuracy too.
+fn paired_shown(paired: &PairedOutcomes) -> String {
+    let PairedOutcomes { examples, only_first, only_second, probability, .. } = paired;
+    format!(
+        "of {examples} examples only the first has {only_first} right, only the second {only_second}: McNemar's p {}",
+        match *probability {
+            ..0.001 => "below 0.001".to_owned(),
+            ..=0.05 => format!("{probability:.3}"),
+            _ => format!("{probability:.2}, which may be chance"),
+        }
+    )
 }
 
 /// Returns what to do so that something can be told.
@@ -193,6 +211,15 @@ pub(crate) fn document_of_change(of: &MetricChange, margin: f64) -> Value {
         "probability": of.ratio.map(|ratio| ratio.probability),
         "false-discovery-rate": of.false_discovery_rate,
         "exact": of.is_exact,
+        "paired": of.paired.map(|paired| json!({
+            "test": "McNemar",
+            "examples": paired.examples,
+            "only-first-right": paired.only_first,
+            "only-second-right": paired.only_second,
+            "probability": paired.probability,
+            "difference": paired.difference,
+            "difference-interval": [paired.low, paired.high],
+        })),
         "verdict": of.verdict(),
         "within": match of.change {
             Change::Within(part) => Some(part),

@@ -201,7 +201,8 @@ impl From<ExperimentError> for Failure {
             ExperimentError::Registry(error) => error.into(),
             ExperimentError::Runtime(error) => error.into(),
             ExperimentError::Store(error) => error.into(),
-            ExperimentError::NoSuchReference { .. }
+            ExperimentError::NoSuchSide { .. }
+            | ExperimentError::NoSuchReference { .. }
             | ExperimentError::NoBaseline { .. }
             | ExperimentError::Baseline { .. }
             | ExperimentError::NewerBaseline { .. }

@@ -13,7 +13,7 @@ use crate::notes;
 use crate::printer::{Printer, STATUS};
 use crate::progress::Bar;
 use crate::runtimes::Watch;
-use crate::visible::wrapped;
+use crate::visible::{self, wrapped};
 use host_experiment::units;
 
 /// Shows notices and progress.
@@ -100,6 +100,15 @@ impl Observer for Console<'_> {
             Notice::Resuming { run, done, total } => {
                 printer.status("Resuming", format_args!("{run}: {done} of {total} done"));
             }
+            Notice::AskedFor { plugin, cases } => {
+                for case in cases {
+                    let reason = case.asked.as_ref().map_or("", |asked| &asked.reason);
+                    printer.status(
+                        "Asked for",
+                        format_args!("{}, by `{plugin}`: {}", case.key, visible::line(reason)),
+                    );
+                }
+            }
             Notice::MetricFailed { plugin, case, error, stays } => {
                 let help = stays.then_some(STAYS);
                 let told = self.metric_errors.entry(plugin.to_owned()).or_default();
@@ -148,6 +157,10 @@ impl Observer for Console<'_> {
             (Progress::Measuring { plan, done, total }, bar) => {
                 let common = Common::of(plan.items().map(|item| item.key().clone()));
                 *bar = Some(Bar::new(self.printer, common, total, done));
+            }
+            (Progress::MeasuringMore { cases, total }, bar) => {
+                let common = Common::of(cases.iter().map(|case| case.key.clone()));
+                *bar = Some(Bar::new(self.printer, common, total, 0));
             }
             (Progress::CaseStarted(case), Some(bar)) => bar.case_started(case),
             (Progress::PhaseEntered(case, phase), Some(bar)) => bar.phase_entered(case, phase),

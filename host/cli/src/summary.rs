@@ -252,10 +252,14 @@ impl Summary {
     pub(crate) fn advice(&self, width: usize, palette: Palette) -> String {
         let mut text = String::new();
         for advice in &self.0.recommendations {
-            let Recommendation { title, explanation, .. } = &advice.recommendation;
+            let Recommendation { title, explanation, attributes, .. } = &advice.recommendation;
             let title = format!("{}: {title}", advice.plugin);
             let _ = writeln!(text, "{}", palette.good(wrapped(&title, width, "")));
-            let _ = writeln!(text, "{}\n", wrapped(explanation, width, "  "));
+            let _ = writeln!(text, "{}", wrapped(explanation, width, "  "));
+            if let Some(check) = attributes.get("check") {
+                let _ = writeln!(text, "{}", wrapped(&format!("To check: {check}"), width, "  "));
+            }
+            text.push('\n');
         }
         if text.is_empty() {
             text.push_str(

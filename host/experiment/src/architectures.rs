@@ -3,15 +3,15 @@
 //! Checking and planning write nothing: the graph's file, whose hash covers the weights, is made in memory.
 //! The files that planned cases read are written before the first case.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use host_architectures::{Architecture, Element, Input, Legal};
 use host_manifest::{
     ArchitectureMention, Experiment, ManifestError, Mentions, Model, PerPrecision,
 };
-use host_plan::{Plan, PlannedCase};
-use host_record::{FileId, InputSource, ModelStructure, Precision, SyntheticInput};
+use host_plan::Plan;
+use host_record::{CaseSpec, FileId, InputSource, ModelStructure, Precision, SyntheticInput};
 
 use crate::error::{Error, Result};
 use crate::observer::{Observer, Progress};
@@ -145,10 +145,10 @@ impl Architectures {
         })
     }
 
-    /// Writes the files that cases of a plan read, and that are not there yet, to the cache.
+    /// Writes the files that cases read, and that are not there yet, to the cache.
     pub(crate) fn write(
-        mut self,
-        plan: &Plan,
+        &self,
+        cases: impl Iterator<Item = CaseSpec>,
         cache: Result<PathBuf>,
         observer: &mut dyn Observer,
     ) -> Result<()> {
@@ -156,11 +156,14 @@ impl Architectures {
             return Ok(());
         }
         let cache = &cache?;
-        for item in plan.items() {
-            let PlannedCase::Case(case) = item else { continue };
+        let mut written = HashSet::new();
+        for case in cases {
             let reference = case.check.as_ref().map(|check| &check.model);
             for file in std::iter::once(&case.model).chain(reference) {
-                let Some(model) = self.files.remove(file) else { continue };
+                let Some(model) = self.files.get(file) else { continue };
+                if !written.insert(file.clone()) {
+                    continue;
+                }
                 let mut is_shown = false;
                 let written = model.ensure(cache, &mut |bytes| {
                     if !is_shown {

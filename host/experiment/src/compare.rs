@@ -15,7 +15,11 @@ is no larger than a margin that the caller chooses. Otherwise the change is unkn
 the comparison says how many processes would tell. Exchanging the runs inverts the ratios and changes nothing else.
 
 A count or a size that is the same in all processes of each run is not tested: if the runs differ, the change is exact. So
-are changes of accuracy, which does not depend on the process.
+are changes of accuracy, which does not depend on the process. Whether other examples of the same kind would show such a
+change is another question, which McNemar's test on the examples that only one of the runs has right answers.
+
+Each case also has its efficiency in both runs, as far as the metrics and the prices tell: samples for each joule, for each
+second and gigabyte of memory, and for each unit of price.
 
 If the rate was searched, each process was measured at the rate that it found, and latencies at different rates
 cannot be compared. Then the rate is the main figure; higher is better.
@@ -23,10 +27,16 @@ cannot be compared. Then the rate is the main figure; higher is better.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 
 use host_record::{CaseKey, Direction};
-use host_statistics::{Ratio, Undefined, false_discovery_rates, processes_needed, ratio};
+use host_statistics::{
+    PairedOutcomes, Ratio, Undefined, false_discovery_rates, paired_outcomes, processes_needed,
+    ratio,
+};
 
+use crate::efficiency::efficiency;
 use crate::figures::{CONFIDENCE, CaseFigures, Figure, RATE, RunFigures, Trust};
 use crate::verdict::verdict;
 
@@ -87,10 +97,11 @@ pub struct Difference {
 #[must_use]
 pub fn compare(first: &RunFigures, second: &RunFigures, margin: f64) -> Comparison {
     let (pairs, alone) = pairs(first, second);
-    let mut cases: Vec<_> =
-        pairs.into_iter().map(|(before, after)| Compared::new(before, after, |_| true)).collect();
+    let mut cases =
+        on_all_processors(&pairs, |(before, after)| Compared::new(before, after, |_| true));
     settle(cases.iter_mut().map(|case| &mut case.main).collect(), margin);
     settle(cases.iter_mut().flat_map(|case| &mut case.others).collect(), margin);
+    settle(cases.iter_mut().flat_map(|case| &mut case.efficiency).collect(), margin);
     let speed_ups: Vec<Ratio> = cases
         .iter()
         .filter(|case| case.main.is_comparable())
@@ -105,6 +116,23 @@ pub fn compare(first: &RunFigures, second: &RunFigures, margin: f64) -> Comparis
         alone,
         speed_up: Ratio::mean(&speed_ups).map(|mean| (mean, speed_ups.len())),
     }
+}
+
+/// Maps items in order, on all processors if there are many: each case takes some tens of tests.
+fn on_all_processors<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    /// Items that are not worth a thread.
+    const FEW: usize = 500;
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let each = items.len().div_ceil(threads).max(FEW);
+    thread::scope(|scope| {
+        let part = |items| {
+            let map = &map;
+            scope.spawn(move || -> Vec<R> { <[T]>::iter(items).map(map).collect() })
+        };
+        let parts: Vec<_> = items.chunks(each).map(part).collect();
+        let joined = parts.into_iter().map(|part| part.join().unwrap_or_else(|it| resume_unwind(it)));
+        joined.flatten().collect()
+    })
 }
 
 /// Returns the cases that both runs have measured, in the order of the second, and the number of others. A case is the
@@ -246,6 +274,9 @@ pub struct MetricChange {
     pub false_discovery_rate: Option<f64>,
     /// Number of figures that were tested together.
     pub comparisons: usize,
+    /// Of an accuracy in both runs, with the same labelled examples: the comparison by the examples that only one of the runs
+    /// has right.
+    pub paired: Option<PairedOutcomes>,
     /// Whether both runs have a single value in all their processes, of something that is counted: its change is exact,
     /// and there is nothing to test.
     pub is_exact: bool,
@@ -283,6 +314,7 @@ impl MetricChange {
             ratio,
             false_discovery_rate: None,
             comparisons: 0,
+            paired: before.zip(after).and_then(|(before, after)| paired(before, after)),
             is_exact: exact.is_some(),
             change: match exact {
                 Some(Ordering::Less) => Change::Larger,
@@ -367,6 +399,13 @@ impl MetricChange {
     }
 }
 
+/// Compares two accuracies by the examples that only one of them has right, if they are of the same examples.
+fn paired(before: &Figure, after: &Figure) -> Option<PairedOutcomes> {
+    let (before, after) = (before.outcomes.as_ref()?, after.outcomes.as_ref()?);
+    let are_same = before.labels == after.labels;
+    are_same.then(|| paired_outcomes(&before.right, &after.right, CONFIDENCE)).flatten()
+}
+
 /// Number of processes of each run that would tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needed {
@@ -389,6 +428,8 @@ pub struct Compared {
     pub main: MetricChange,
     /// Its metrics in both runs.
     pub others: Vec<MetricChange>,
+    /// Its efficiency in both runs, made of its metrics and the prices of the manifest.
+    pub efficiency: Vec<MetricChange>,
     /// Whether a warning casts doubt on the main figure, in the first and in the second run.
     pub disturbed: [bool; 2],
 }
@@ -424,6 +465,10 @@ impl Compared {
             is_redefined: before.id != after.id,
             main,
             others,
+            efficiency: efficiency(before, after)
+                .iter()
+                .map(|(before, after)| MetricChange::new(Some(before), Some(after)))
+                .collect(),
             disturbed: [before.is_disturbed, after.is_disturbed],
         };
         let trusts = [before.trust, after.trust];
@@ -433,7 +478,8 @@ impl Compared {
             () => None,
         };
         let is_of_several = before.processes > 1 && after.processes > 1;
-        for one in compared.others.iter_mut().chain([&mut compared.main]) {
+        let Self { main, others, efficiency, .. } = &mut compared;
+        for one in others.iter_mut().chain(efficiency).chain([main]) {
             match (doubt, one.change) {
                 (Some(doubt), _) => one.change = Change::CannotTell(doubt),
                 // Then it is the metric that has no value for each process.
@@ -475,6 +521,7 @@ mod tests {
             main: (!levels.is_empty()).then(|| figure(LATENCY, "ns", levels)),
             metrics: Vec::new(),
             gaps: BTreeMap::new(),
+            price_per_hour: None,
         }
     }
 

@@ -257,17 +257,53 @@ impl Manifest {
         files: &Files,
         backends: BTreeMap<String, BackendFacts>,
     ) -> Result<Plan> {
-        let Files { models, structures, data, .. } = files;
-        let (models, structures, data) = (models.clone(), structures.clone(), data.clone());
-        let (machine, memory_bytes) = (host_machine::name(), memory());
-        let facts = Facts { machine, memory_bytes, models, structures, data, backends };
-        let plan = Plan::new(&self.experiment, facts).map_err(|errors| {
+        let plan = self.plan_of(&self.experiment, files, backends).map_err(|errors| {
             self.refused(errors.iter().map(|error| plan_error(error, &self.mentions)).collect())
         })?;
         match files.architectures.refusal(&plan, &self.mentions) {
             Some(error) => Err(self.refused(vec![error])),
             None => Ok(plan),
         }
+    }
+
+    /// Plans a single case, which may be beyond the matrix, of the experiment's models and backends.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it cannot be planned.
+    pub(crate) fn plan_case(
+        &self,
+        key: &CaseKey,
+        files: &Files,
+        backends: BTreeMap<String, BackendFacts>,
+    ) -> Result<Plan, String> {
+        let plan = self.plan_of(&self.experiment.only(key), files, backends).map_err(|errors| {
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        })?;
+        match files.architectures.refusal(&plan, &self.mentions) {
+            Some(error) => Err(error.message),
+            None => Ok(plan),
+        }
+    }
+
+    /// Plans an experiment that is made of this one's models and backends.
+    ///
+    /// # Errors
+    ///
+    /// As [`Plan::new`].
+    fn plan_of(
+        &self,
+        experiment: &Experiment,
+        files: &Files,
+        backends: BTreeMap<String, BackendFacts>,
+    ) -> Result<Plan, Vec<PlanError>> {
+        let Files { models, structures, data, .. } = files;
+        let (models, structures, data) = (models.clone(), structures.clone(), data.clone());
+        let (machine, memory_bytes) = (host_machine::name(), memory());
+        Plan::new(
+            experiment,
+            Facts { machine, memory_bytes, models, structures, data, backends },
+        )
     }
 
     /// Checks the files with inputs and labels of each model, in a worker: their shapes, types and numbers of examples

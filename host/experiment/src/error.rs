@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use host_architectures::ArchitectureError;
 use host_manifest::ManifestErrors;
 use host_onnx::OnnxError;
-use host_record::{CaseKey, Gap, PluginIdentity};
+use host_record::{Axis, CaseKey, Gap, PluginIdentity};
 use host_registry::{Problem, RegistryError};
 use host_run::RunError;
 use host_runtime::RuntimeError;
@@ -128,6 +128,18 @@ pub enum Error {
         source: StoreError,
         /// The names of baselines that there are.
         baselines: Vec<String>,
+    },
+    /// A run has no case with a value of an axis, between which cases are compared.
+    #[error("the run `{run}` has measured no case with {axis} `{value}`; it has: {}", found.join(", "))]
+    NoSuchSide {
+        /// The run's id.
+        run: String,
+        /// The axis.
+        axis: Axis,
+        /// The value.
+        value: String,
+        /// The values of its measured cases.
+        found: Vec<String>,
     },
     /// The file of a baseline does not exist.
     #[error("there is no baseline {}", path.display())]
@@ -445,6 +457,9 @@ impl Error {
                     ),
                     some => format!("{runs}; baselines: {}", some.join(", ")),
                 }))
+            }
+            Self::NoSuchSide { .. } => {
+                text("name two of these values, or measure a run that has both")
             }
             Self::NoBaseline { .. } => text("`host check RUN --save-baseline FILE` writes one"),
             Self::Baseline { .. } => text(

@@ -16,12 +16,16 @@ use std::panic;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use host_record::{CaseKey, CaseRecord, ColumnData, Direction, MetricValue, Outcome, Rate, column};
+use host_manifest::Price;
+use host_record::{
+    CaseGlance, CaseKey, CaseRecord, ColumnData, Direction, FinishedGlance, MetricValue, column,
+};
 use host_statistics::{
     Quantile, Resampling, Undefined, order_statistics, processes_interval, sized_estimates,
 };
 use host_store::{
-    Facts, PluginRole, ResultsFolder, RunFolder, StoreError, device_facts, machine_facts,
+    ExampleOutcomes, Facts, GlancedValue, PluginRole, ResultsFolder, RunFolder, StoreError, device_facts,
+    machine_facts,
 };
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +99,9 @@ pub struct CaseFigures {
     /// Reasons why metrics have no value. A baseline does not keep them.
     #[serde(skip)]
     pub gaps: BTreeMap<String, String>,
+    /// The price of an hour of its device, by the manifest. A baseline does not keep it.
+    #[serde(skip)]
+    pub price_per_hour: Option<f64>,
 }
 
 /// Whether a result counts.
@@ -129,6 +136,9 @@ pub struct Figure {
     /// Confidence of that interval.
     #[serde(default = "usual", skip_serializing_if = "is_usual")]
     pub confidence: f64,
+    /// Of an accuracy: whether each labelled example is right. A baseline does not keep it.
+    #[serde(skip)]
+    pub outcomes: Option<ExampleOutcomes>,
 }
 
 fn usual() -> f64 {
@@ -200,25 +210,32 @@ impl Figure {
             processes,
             interval: None,
             confidence: CONFIDENCE,
+            outcomes: None,
         })
     }
 
     /// Returns a metric's value, or the reason why it has none.
     pub(crate) fn of_metric(metric: &MetricValue) -> Result<Self, String> {
-        let value = *metric.value.as_ref().map_err(ToString::to_string)?;
+        Self::of_value(GlancedValue::from(metric))
+    }
+
+    /// As [`Figure::of_metric`], of a value that was read without the rest.
+    fn of_value(metric: GlancedValue) -> Result<Self, String> {
         // The value of an extreme is not the mean of those of the processes.
         let processes = metric.process_values();
-        let stated = metric.attributes.get("confidence");
-        let confidence = stated.and_then(|level| level.parse().ok()).unwrap_or(CONFIDENCE);
+        let confidence = metric.confidence().unwrap_or(CONFIDENCE);
+        let outcomes = metric.outcomes();
+        let value = metric.value.map_err(|gap| gap.to_string())?;
         let is_of_processes = processes.is_some();
         Ok(Self {
-            metric: metric.metric.clone(),
-            unit: metric.unit.clone(),
+            metric: metric.metric,
+            unit: metric.unit,
             direction: metric.direction,
             value,
             processes: processes.unwrap_or_else(|| vec![value]),
             interval: metric.interval.filter(|_| !is_of_processes),
             confidence: if is_of_processes { CONFIDENCE } else { confidence },
+            outcomes,
         })
     }
 
@@ -298,10 +315,10 @@ impl RunFigures {
     ///
     /// If it is damaged or cannot be read.
     pub fn of_run(folder: &RunFolder) -> Result<Self> {
-        let mut metrics: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
-        for result in folder.results()? {
-            metrics.entry(result.case_id).or_default().extend(result.values);
-        }
+        let mut metrics = folder.glanced_results()?;
+        // A manifest of another version says nothing of prices that could be read.
+        let prices = host_manifest::parse(&folder.manifest_text()?);
+        let prices = prices.map(|experiment| experiment.prices).unwrap_or_default();
         let header = folder.header();
         let mut facts = machine_facts(header.environment.clone());
         facts.insert("host".into(), Some(header.host_version.clone()));
@@ -324,22 +341,26 @@ impl RunFigures {
             }
         }
         let (mut cases, mut unmeasured) = (Vec::new(), BTreeMap::new());
-        for record in folder.records()? {
-            let record = record?;
-            match &record.outcome {
-                Outcome::Finished(_) => {
-                    let metrics = metrics.remove(&record.case_id).unwrap_or_default();
-                    if let Some(spec) = &record.spec {
-                        device_facts(spec, &mut facts);
+        // By its backend and its id: most cases have a device of an earlier one.
+        let mut devices = BTreeMap::new();
+        for CaseGlance { case_id, key, device, outcome } in folder.glances()? {
+            match outcome {
+                Ok(finished) => {
+                    if let Some(device) = device {
+                        devices.insert((key.backend.clone(), device.id.clone()), device);
                     }
-                    cases.push(case(folder, &record, &metrics)?);
+                    let metrics = metrics.remove(&case_id).unwrap_or_default();
+                    cases.push(case(case_id, key, &finished, metrics));
                 }
-                _ => {
-                    let reason = record.reason().map(|(_, reason)| reason);
-                    let reason = reason.unwrap_or_else(|| record.outcome.name().to_owned());
-                    unmeasured.insert(record.case_id, (record.key, reason));
-                }
+                Err(reason) => drop(unmeasured.insert(case_id, (key, reason))),
             }
+        }
+        for ((backend, _), device) in &devices {
+            device_facts(backend, device, &mut facts);
+        }
+        complete(&mut cases, folder)?;
+        for case in &mut cases {
+            case.price_per_hour = Price::of(&prices, &case.key.backend, &case.key.device);
         }
         // A case of an earlier attempt may have failed.
         cases.iter().for_each(|case: &CaseFigures| drop(unmeasured.remove(&case.id)));
@@ -457,45 +478,64 @@ impl RunFigures {
     }
 }
 
-/// Reads the figures of a case that was measured.
-fn case(folder: &RunFolder, record: &CaseRecord, values: &[MetricValue]) -> Result<CaseFigures> {
+/// Returns the figures of a case that was measured. Its main figure is missing if it has to be computed from its queries.
+fn case(
+    id: String,
+    key: CaseKey,
+    finished: &FinishedGlance,
+    values: Vec<GlancedValue>,
+) -> CaseFigures {
     let (mut metrics, mut gaps) = (Vec::new(), BTreeMap::new());
     for value in values {
-        match Figure::of_metric(value) {
+        let name = value.value.is_err().then(|| value.metric.clone());
+        match Figure::of_value(value) {
             Ok(figure) => metrics.push(figure),
-            Err(reason) => drop(gaps.insert(value.metric.clone(), reason)),
+            Err(reason) => drop(gaps.insert(name.unwrap_or_default(), reason)),
         }
     }
-    let rates: Vec<f64> = record.searched_rates().into_iter().map(Rate::get).collect();
+    let rates: Vec<f64> = finished.searched_rates.iter().map(|rate| rate.get()).collect();
     // The metric is computed in the same way from the same samples, and is faster to read.
-    let processes = record.reports().count();
     let is_main = |figure: &Figure| {
-        (&*figure.metric, &*figure.unit, figure.processes.len()) == (LATENCY, "ns", processes)
+        (&*figure.metric, &*figure.unit, figure.processes.len())
+            == (LATENCY, "ns", finished.processes)
     };
     let main = match metrics.iter().position(is_main) {
         _ if !rates.is_empty() => Figure::of_values(RATE, "1/s", Direction::Higher, rates),
-        Some(place) => Some(metrics.remove(place)),
-        None => Figure::of_latencies(&latencies(folder, record)?),
-    };
-    let is_simulated = || record.reports().any(|report| report.used.contains_key("simulated"));
-    let mut verdicts = record.reports().filter_map(|report| report.verdict.as_ref());
-    let trust = match () {
-        () if is_simulated() => Trust::Simulated,
-        () if !verdicts.all(|verdict| verdict.is_valid()) => Trust::Invalid,
-        () => Trust::Sound,
+        place => place.map(|place| metrics.remove(place)),
     };
     let name = main.as_ref().map_or(LATENCY, |figure| figure.metric.as_str());
-    let mut warnings = record.reports().flat_map(|report| &report.warnings);
-    Ok(CaseFigures {
-        id: record.case_id.clone(),
-        key: record.key.clone(),
-        trust,
-        is_disturbed: warnings.any(|warning| warning.kind().touches(name)),
-        processes,
+    CaseFigures {
+        trust: match () {
+            () if finished.is_simulated => Trust::Simulated,
+            () if !finished.is_valid => Trust::Invalid,
+            () => Trust::Sound,
+        },
+        is_disturbed: finished.warnings.iter().any(|kind| kind.touches(name)),
+        id,
+        key,
+        processes: finished.processes,
         main,
         metrics,
         gaps,
-    })
+        price_per_hour: None,
+    }
+}
+
+/// Computes main figures that no metric has stated.
+fn complete(cases: &mut [CaseFigures], folder: &RunFolder) -> Result<()> {
+    let lacking = cases.iter_mut().filter(|case| case.main.is_none());
+    let mut lacking: BTreeMap<String, &mut CaseFigures> =
+        lacking.map(|case| (case.id.clone(), case)).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    for record in folder.records()? {
+        let record = record?;
+        if let Some(case) = lacking.remove(&record.case_id) {
+            case.main = Figure::of_latencies(&latencies(folder, &record)?);
+        }
+    }
+    Ok(())
 }
 
 /// Reads the latencies of each process. A case whose file is lost has none.
@@ -666,6 +706,7 @@ mod tests {
             main: Figure::of_latencies(&[vec![5, 6, 7], vec![6, 7, 8], vec![7, 8, 9]]),
             metrics,
             gaps: BTreeMap::new(),
+            price_per_hour: None,
         };
         RunFigures {
             run: "20260102T030405.000Z-it-000001".into(),

@@ -233,7 +233,7 @@ fn by_baseline(
     let place = gate.judged.len();
     for (before, after) in pairs {
         let is_wanted = |metric: &str| options.metrics.iter().any(|wanted| wanted == metric);
-        let Compared { id, key, is_redefined, main, others, disturbed } =
+        let Compared { id, key, is_redefined, main, others, disturbed, .. } =
             Compared::new(before, after, is_wanted);
         let against = |change: Option<MetricChange>| Against::Baseline {
             change: change.map(Box::new),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::{panic, thread};
 
-use host_manifest::{LimitMention, Mentions, OptionPlace, PluginMention, suggestions};
+use host_manifest::{Ask, LimitMention, Mentions, OptionPlace, PluginMention, suggestions};
 use host_record::{MetricValue, PluginIdentity};
 use host_registry::{GuestFile, Registry};
 use host_store::{PluginRole, RunPlugin};
@@ -28,6 +28,9 @@ use crate::shadow::{PassedOver, Shadow};
 /// The option by which a recommender gets the limits of the manifest.
 const LIMITS: &str = "limits";
 
+/// The option by which a recommender gets the prices of the manifest.
+const PRICES: &str = "prices";
+
 /// A guest with its options.
 pub struct Guest {
     /// The compiled plugin.
@@ -36,6 +39,8 @@ pub struct Guest {
     pub identity: PluginIdentity,
     /// Its options.
     pub options: Value,
+    /// Cases beyond the matrix that a recommender may ask for.
+    pub ask: Option<Ask>,
     /// The built-in plugin that it is used instead of, if any.
     pub shadow: Option<Shadow>,
 }
@@ -49,6 +54,8 @@ pub struct GuestWish {
     pub version: VersionReq,
     /// Its options, an object; `None` if they are wrong, which is an error elsewhere.
     pub options: Option<Value>,
+    /// Cases beyond the matrix that a recommender may ask for.
+    pub ask: Option<Ask>,
     /// Positions in the manifest.
     pub spans: WishSpans,
 }
@@ -72,6 +79,7 @@ impl GuestWish {
             id: id.into(),
             version: VersionReq::STAR,
             options: Some(Value::Object(options)),
+            ask: None,
             spans: WishSpans::default(),
         }
     }
@@ -79,11 +87,13 @@ impl GuestWish {
 
 impl From<&PluginMention> for GuestWish {
     fn from(mention: &PluginMention) -> Self {
-        let PluginMention { id, place, version, options, option_places, limits } = mention.clone();
+        let PluginMention { id, place, version, options, option_places, limits, ask } =
+            mention.clone();
         Self {
             id,
             version,
             options,
+            ask,
             spans: WishSpans { id: place, options: option_places, limits },
         }
     }
@@ -206,7 +216,8 @@ impl Guests {
                     passed_over.push(broken);
                 }
             }
-            guests.push(Guest { identity: identity(&plugin), plugin, options, shadow });
+            let (identity, ask) = (identity(&plugin), wish.ask);
+            guests.push(Guest { identity, plugin, options, ask, shadow });
         }
         let limits = wishes.recommenders.iter().flat_map(|wish| &wish.spans.limits);
         for limit in limits.chain(&wishes.alerts) {
@@ -275,7 +286,7 @@ fn find_all<'wish>(
         });
         let broken = broken.collect();
         let known = &plugin.description().options;
-        let options = wish.options.clone().map(|options| without_no_limits(known, options));
+        let options = wish.options.clone().map(|options| without_additions(known, options));
         let mut problems = Vec::new();
         let values = match &options {
             Some(options) => try_options(sandbox, &plugin, wish, options, &mut problems),
@@ -318,16 +329,18 @@ fn find_all<'wish>(
     })
 }
 
-/// Returns the options without an empty list of limits, if the plugin takes none. The manifest's table has
-/// limits for every recommender, and most of them are none.
-fn without_no_limits(known: &[(String, String)], mut options: Value) -> Value {
-    let takes = known.iter().any(|(name, _)| name == LIMITS);
+/// Returns the options without what the manifest adds for every recommender, if the plugin does not take it: an empty list of
+/// limits, and prices. Limits that were written are an unknown option then.
+fn without_additions(known: &[(String, String)], mut options: Value) -> Value {
+    let takes = |option: &str| known.iter().any(|(name, _)| name == option);
     let is_empty = |limits: &Value| limits.as_array().is_some_and(Vec::is_empty);
-    if let Value::Object(options) = &mut options
-        && !takes
-        && options.get(LIMITS).is_some_and(is_empty)
-    {
-        options.remove(LIMITS);
+    if let Value::Object(options) = &mut options {
+        if !takes(LIMITS) && options.get(LIMITS).is_some_and(is_empty) {
+            options.remove(LIMITS);
+        }
+        if !takes(PRICES) {
+            options.remove(PRICES);
+        }
     }
     options
 }
@@ -644,10 +657,13 @@ mod tests {
             names.iter().map(|name| ((*name).to_owned(), String::new())).collect()
         };
         let none = json!({ "limits": [], "loud": true });
-        assert_eq!(without_no_limits(&known(&[]), none.clone()), json!({ "loud": true }));
-        assert_eq!(without_no_limits(&known(&["limits"]), none.clone()), none);
+        assert_eq!(without_additions(&known(&[]), none.clone()), json!({ "loud": true }));
+        assert_eq!(without_additions(&known(&["limits"]), none.clone()), none);
         // Limits that were written are an unknown option.
         let some = json!({ "limits": [{ "metric": "latency.p99", "at-most": 1 }] });
-        assert_eq!(without_no_limits(&known(&[]), some.clone()), some);
+        assert_eq!(without_additions(&known(&[]), some.clone()), some);
+        let priced = json!({ "prices": [{ "backend": "cpu", "per-hour": 1.0 }] });
+        assert_eq!(without_additions(&known(&[]), priced.clone()), json!({}));
+        assert_eq!(without_additions(&known(&["prices"]), priced.clone()), priced);
     }
 }

@@ -29,7 +29,9 @@ caller works with. Native plugins are never loaded here: workers do that, one pr
 
 mod advice;
 mod architectures;
+mod asking;
 mod backends;
+mod between;
 mod compare;
 mod compute;
 mod computed;
@@ -37,6 +39,7 @@ mod conformance;
 mod devices;
 mod doctor;
 mod draft;
+mod efficiency;
 mod error;
 mod figures;
 mod gate;
@@ -65,6 +68,7 @@ mod shadow;
 pub mod units;
 mod verdict;
 
+pub use between::{Sides, between};
 pub use compare::{
     Change, Compared, Comparison, Difference, Doubt, FALSE_DISCOVERIES, MetricChange, Needed,
     POWER, RunName, compare,

@@ -80,6 +80,13 @@ pub enum Notice<'a> {
     },
     /// A metric plugin answered with a number that is not finite, which costs it its output.
     NotFinite(&'a StoreError),
+    /// A recommender has asked for cases beyond the matrix, which are measured now.
+    AskedFor {
+        /// Its id.
+        plugin: &'a str,
+        /// The cases.
+        cases: &'a [CaseSpec],
+    },
     /// A recommender failed.
     AdviceFailed {
         /// Its id.
@@ -117,6 +124,13 @@ pub enum Progress<'a> {
         /// Processes of cases, and gaps, that are done.
         done: u64,
         /// All of them.
+        total: u64,
+    },
+    /// Cases that a recommender has asked for are about to be measured.
+    MeasuringMore {
+        /// The cases.
+        cases: &'a [CaseSpec],
+        /// Processes of all of them.
         total: u64,
     },
     /// Called when a case starts.

@@ -20,8 +20,9 @@ use host_store::{
     EmptyViews, NewRun, Past, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder,
     RunPlugin, RunViews, RunWriter, StoreError,
 };
-use host_wasm::{Cancel, GuestErrorKind, Sandbox};
+use host_wasm::{Advice, Cancel, GuestErrorKind, MoreCases, Sandbox};
 
+use crate::asking::{Planner, Wishes};
 use crate::backends::{ChosenBackend, Described, describe_backends, executor, install_missing};
 use crate::compute::{Extent, compute};
 use crate::computed::Computed;
@@ -145,6 +146,8 @@ pub fn resume(
 /// A run that has started and not measured yet.
 struct StartedRun {
     plan: Plan,
+    /// For cases that recommenders ask for; `None` if the manifest lets none of them ask.
+    planner: Option<Rc<Planner>>,
     guests: Guests,
     writer: RunWriter,
     executor: LocalExecutor,
@@ -154,6 +157,13 @@ struct StartedRun {
     guest_failure: Option<GuestFailure>,
     /// Whether cases or values were added, so that earlier advice and reports no longer say everything.
     is_news: bool,
+}
+
+/// What became of asking recommenders for further cases.
+#[derive(Debug, Clone, Copy, Default)]
+struct Explored {
+    interrupted: bool,
+    missing_metrics: bool,
 }
 
 /// State of a run to resume.
@@ -174,12 +184,13 @@ fn begin(
     if checked.manifest.base.to_str().is_none() {
         return Err(Error::FolderName { path: checked.manifest.base });
     }
-    let (manifest, mut ready) = prepare(checked, options, settings, observer)?;
+    let (planner, mut ready) = prepare(checked, options, settings, observer)?;
     let (programs, commit) = origin.finish();
     ready.executor.commit = commit.clone();
+    let manifest = &planner.manifest;
     let results = ResultsFolder::new(settings.results(manifest.results()));
     observer.notice(Notice::Planned(&ready.plan));
-    tell_of_noise(&manifest, &ready.plan, observer);
+    tell_of_noise(manifest, &ready.plan, observer);
     let writer = RunFolder::create(
         results.path(),
         NewRun {
@@ -198,7 +209,7 @@ fn begin(
         drop(writer.discard());
         return Err(error.into());
     }
-    Ok(ready.begin(writer, results))
+    Ok(ready.begin(planner, writer, results))
 }
 
 /// Says what the noise of this machine means for a run on its processors, if it was measured.
@@ -223,6 +234,7 @@ fn write_plan(writer: &RunWriter, plan: &Plan) -> Result<(), StoreError> {
             case_id: item.id().to_owned(),
             key: item.key().clone(),
             gap: item.gap().cloned(),
+            asked: None,
         })?;
     }
     lines.finish()
@@ -247,8 +259,8 @@ fn continue_run(
     let original = folder.header().manifest_path.clone();
     let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
     let checked = draft.check(settings, observer)?;
-    let (manifest, mut ready) = prepare(checked, options, settings, observer)?;
-    ready.executor.commit = host_machine::git_commit(&manifest.base);
+    let (planner, mut ready) = prepare(checked, options, settings, observer)?;
+    ready.executor.commit = host_machine::git_commit(&planner.manifest.base);
     refuse_changes(folder, &ready)?;
     for lost in writer.forget_lost_references()? {
         observer.notice(Notice::LostReference(&lost));
@@ -259,10 +271,11 @@ fn continue_run(
     let results = results_of(&path, settings);
     observer.notice(Notice::Resuming {
         run: writer.folder().run_id(),
-        done: writer.lines(),
+        // Cases that recommenders asked for are not of the plan.
+        done: writer.lines().min(total(&ready.plan)),
         total: total(&ready.plan),
     });
-    Ok(Continuation::Started(Box::new(ready.begin(writer, results))))
+    Ok(Continuation::Started(Box::new(ready.begin(planner, writer, results))))
 }
 
 /// Processes of cases, and gaps.
@@ -286,7 +299,7 @@ fn prepare(
     options: &RunOptions,
     settings: &Settings,
     observer: &mut dyn Observer,
-) -> Result<(Manifest, PreparedRun)> {
+) -> Result<(Planner, PreparedRun)> {
     let Checked { manifest, mut files, mut backends, guests, runtimes } = checked;
     if options.install {
         install_missing(&mut backends, &runtimes, observer).map_err(|error| match error {
@@ -303,12 +316,17 @@ fn prepare(
     if settings.interrupt.is_interrupted() {
         return Err(Error::Interrupted);
     }
-    let plan = manifest.plan(&files, facts)?;
+    let plan = manifest.plan(&files, facts.clone())?;
     manifest.check_data(&plan, &executor, &settings.interrupt)?;
     let cache = platform::architectures().ok_or(Error::NoCache);
-    files.architectures.write(&plan, cache, observer)?;
+    let cases = plan.items().filter_map(|item| match item {
+        PlannedCase::Case(case) => Some(*case),
+        PlannedCase::Gap { .. } => None,
+    });
+    files.architectures.write(cases, cache, observer)?;
     let plugins = plugins(&backends, &guests)?;
-    Ok((manifest, PreparedRun { plan, plugins, guests, executor, failures }))
+    let planner = Planner { manifest, files, backends: facts };
+    Ok((planner, PreparedRun { plan, plugins, guests, executor, failures }))
 }
 
 /// Returns every plugin of the run, each once.
@@ -336,12 +354,14 @@ fn takes_peaks(metric: &Guest) -> bool {
 }
 
 impl PreparedRun {
-    fn begin(self, writer: RunWriter, results: ResultsFolder) -> StartedRun {
+    fn begin(self, planner: Planner, writer: RunWriter, results: ResultsFolder) -> StartedRun {
         let Self { plan, guests, mut executor, failures, .. } = self;
         executor.references = Some(writer.references_folder());
         executor.calibrate = guests.metrics.iter().any(takes_peaks);
+        let may_ask = guests.recommenders.iter().any(|guest| guest.ask.is_some());
         StartedRun {
             plan,
+            planner: may_ask.then(|| Rc::new(planner)),
             guests,
             writer,
             executor,
@@ -383,6 +403,9 @@ fn refuse_changes(folder: &RunFolder, ready: &PreparedRun) -> Result<()> {
     let mut planned = ready.plan.items();
     for line in folder.plan()? {
         let line = line?;
+        if line.asked.is_some() {
+            continue;
+        }
         let Some(item) = planned.next() else {
             changes.push(Change::FewerCases);
             break;
@@ -411,6 +434,10 @@ impl StartedRun {
         let mut views = Some(EmptyViews::begin());
         let mut missing =
             Missing { metrics: !self.compute_metrics(&cancel, observer)?, ..Missing::default() };
+        if !interrupted && !missing.metrics {
+            let explored = self.explore(interrupt, &cancel, observer)?;
+            (interrupted, missing.metrics) = (explored.interrupted, explored.missing_metrics);
+        }
         let (mut written, mut imported) = (Vec::new(), None);
         if interrupted || missing.metrics {
             let ids =
@@ -479,10 +506,7 @@ impl StartedRun {
             done.is_empty() || !done.contains(&(item.id().to_owned(), processes(item)))
         });
         let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
-        let executor = &mut self.executor;
-        let summary =
-            host_run::run(items, executor, &mut keeper, &mut OfCases(observer), interrupt);
-        observer.progress(Progress::Measured);
+        let summary = execute(items, &mut self.executor, &mut keeper, interrupt, observer);
         self.kept(summary)
     }
 
@@ -526,6 +550,80 @@ impl StartedRun {
         let summary = of_gaps
             .and_then(|_| host_run::run_pairs(pairs, executor, &mut keeper, observer, interrupt));
         observer.0.progress(Progress::Measured);
+        self.kept(summary)
+    }
+
+    /// Lets recommenders ask for further cases, and measures them, until none asks for more.
+    fn explore(
+        &mut self,
+        interrupt: &Interrupt,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Explored> {
+        let Some(planner) = self.planner.clone() else { return Ok(Explored::default()) };
+        for place in 0..self.guests.recommenders.len() {
+            loop {
+                let guest = &self.guests.recommenders[place];
+                let (Some(granted), id) = (guest.ask, guest.identity.id.clone()) else { break };
+                let folder = self.writer.folder().clone();
+                let wishes = Rc::new(Wishes::of(&id, granted, &planner, &folder)?);
+                let views: Rc<dyn Views> = Rc::new(RunViews::open(&folder)?);
+                let more: Rc<dyn MoreCases> = Rc::clone(&wishes) as _;
+                let sandbox = &self.guests.sandbox;
+                match sandbox.recommend(&guest.plugin, views, Some(more), &guest.options) {
+                    Ok(_) => {}
+                    Err(error) if matches!(*error.kind, GuestErrorKind::Cancelled) => {
+                        return Ok(Explored { interrupted: true, ..Explored::default() });
+                    }
+                    // It is told of when it is asked for its advice.
+                    Err(_) => break,
+                }
+                let asked = wishes.taken();
+                if asked.is_empty() {
+                    break;
+                }
+                for (case, is_new) in &asked {
+                    if *is_new {
+                        self.writer.add_to_plan(&PlanLine::from(case))?;
+                    }
+                }
+                let cases: Vec<CaseSpec> = asked.into_iter().map(|(case, _)| case).collect();
+                observer.notice(Notice::AskedFor { plugin: &id, cases: &cases });
+                if self.measure_more(&cases, &planner, interrupt, observer)? {
+                    return Ok(Explored { interrupted: true, ..Explored::default() });
+                }
+                self.is_news = true;
+                if !self.compute_metrics(cancel, observer)? {
+                    return Ok(Explored { missing_metrics: true, ..Explored::default() });
+                }
+            }
+        }
+        Ok(Explored::default())
+    }
+
+    /// Measures cases that a recommender has asked for. Returns whether it was interrupted.
+    fn measure_more(
+        &mut self,
+        cases: &[CaseSpec],
+        planner: &Planner,
+        interrupt: &Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
+        let cache = platform::architectures().ok_or(Error::NoCache);
+        planner.files.architectures.write(cases.iter().cloned(), cache, observer)?;
+        let processes = self.plan.processes_of_each();
+        let total = cases.len() as u64 * u64::from(processes);
+        observer.progress(Progress::MeasuringMore { cases, total });
+        let of_process = |process| {
+            cases.iter().map(move |case| CaseSpec { process, ..case.clone() })
+        };
+        let items: Vec<PlannedCase> = (0..processes)
+            .flat_map(of_process)
+            .filter(|case| !self.writer.is_recorded(&case.id, case.process))
+            .map(|case| PlannedCase::Case(Box::new(case)))
+            .collect();
+        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let summary = execute(items, &mut self.executor, &mut keeper, interrupt, observer);
         self.kept(summary)
     }
 
@@ -574,7 +672,8 @@ impl StartedRun {
         if !asked.is_empty() {
             for_advice = views.replace(EmptyViews::begin());
         }
-        let advised = ask(folder, sandbox, &asked, for_advice, observer)?;
+        let planner = self.planner.as_ref();
+        let advised = ask(folder, sandbox, &asked, planner, for_advice, observer)?;
         for record in &advised.records {
             self.writer.record_recommendations(record)?;
             self.is_news = true;
@@ -596,6 +695,19 @@ impl StartedRun {
         self.guest_failure = reports.failure.or(self.guest_failure);
         Ok(reports)
     }
+}
+
+/// Executes cases and records them.
+fn execute(
+    items: impl IntoIterator<Item = PlannedCase>,
+    executor: &mut LocalExecutor,
+    keeper: &mut Keeper<'_>,
+    interrupt: &Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<RunSummary, RunError> {
+    let summary = host_run::run(items, executor, keeper, &mut OfCases(observer), interrupt);
+    observer.progress(Progress::Measured);
+    summary
 }
 
 /// Returns when calls of guests are to end: as soon as the user asks for it. If measuring was interrupted, the
@@ -620,13 +732,14 @@ pub fn recommend(
     observer: &mut dyn Observer,
 ) -> Result<Advised> {
     let recommenders: Vec<&Guest> = guests.recommenders.iter().collect();
-    ask(folder, &guests.sandbox, &recommenders, None, observer)
+    ask(folder, &guests.sandbox, &recommenders, None, None, observer)
 }
 
 fn ask(
     folder: &RunFolder,
     sandbox: &Sandbox,
     recommenders: &[&Guest],
+    planner: Option<&Rc<Planner>>,
     views: Option<EmptyViews>,
     observer: &mut dyn Observer,
 ) -> Result<Advised> {
@@ -635,10 +748,19 @@ fn ask(
         return Ok(advised);
     }
     let views: Rc<dyn Views> = Rc::new(RunViews::open_in(views, folder)?);
-    for Guest { plugin, identity, options, .. } in recommenders {
-        match sandbox.recommend(plugin, Rc::clone(&views), options) {
-            Ok(advice) => {
-                let record = RecommendationRecord::new(identity.clone(), options.clone(), advice);
+    for Guest { plugin, identity, options, ask, .. } in recommenders {
+        // It may look at what is left, and has asked for all that it wants: what it asks for now is not measured.
+        let more: Option<Rc<dyn MoreCases>> = match ask.zip(planner) {
+            Some((granted, planner)) => {
+                Some(Rc::new(Wishes::of(&identity.id, granted, planner, folder)?))
+            }
+            None => None,
+        };
+        match sandbox.recommend(plugin, Rc::clone(&views), more, options) {
+            Ok(Advice { recommendations, predictions }) => {
+                let (identity, options) = (identity.clone(), options.clone());
+                let record =
+                    RecommendationRecord::new(identity, options, recommendations, predictions);
                 advised.records.push(record);
             }
             Err(error) if matches!(*error.kind, GuestErrorKind::Cancelled) => {

@@ -49,6 +49,8 @@ table! {
         "recommend" recommend: Tables<RecommendTable>, optional;
         /// A limit on a metric, for `host check`. Repeat `[[alert]]` for more.
         "alert" alert: Tables<LimitTable>, optional;
+        /// The price of an hour of a backend, for costs. Repeat `[[price]]` for more.
+        "price" price: Tables<PriceTable>, optional;
     }
 }
 
@@ -431,8 +433,20 @@ table! {
         "version" version: VersionReq, default "\"*\"";
         /// Limits that a case must meet to be recommended.
         "limits" limits: List<LimitTable>, default "[]";
+        /// Cases that it may ask for beyond the matrix, if it does such. When absent: none.
+        "ask" ask: AskTable, optional;
         /// Options for the plugin; `host plugins info` lists them.
         "options" options: Json, default "{}";
+    }
+}
+
+table! {
+    /// Cases beyond the matrix that a recommender may ask for. They are measured after the matrix.
+    AskTable {
+        /// The most cases.
+        "cases" cases: Positive, required "cases = 12";
+        /// Time to measure them. The case that uses it up is measured to its end.
+        "time" time: Nanoseconds, default "\"10min\"";
     }
 }
 
@@ -450,6 +464,18 @@ table! {
     }
 }
 
+table! {
+    /// The price of an hour of a backend, in any currency: costs are in the same.
+    PriceTable {
+        /// The backend's id.
+        "backend" backend: Id, required "backend = \"cuda\"";
+        /// One of its devices. When absent: each of them.
+        "device" device: String, optional;
+        /// The price of an hour.
+        "per-hour" per_hour: f64, required "per-hour = 1.5";
+    }
+}
+
 /// Returns the header under which a key belongs, for a key that stands elsewhere.
 pub(crate) fn home(key: &str) -> Option<&'static str> {
     [
@@ -461,6 +487,7 @@ pub(crate) fn home(key: &str) -> Option<&'static str> {
         ("[[backend]]", BackendTable::KEYS),
         ("[[recommend]]", RecommendTable::KEYS),
         ("[[alert]]", LimitTable::KEYS),
+        ("[[price]]", PriceTable::KEYS),
     ]
     .into_iter()
     .find(|(_, keys)| keys.contains(&key))

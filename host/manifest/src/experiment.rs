@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    AxesChoice, InputSource, MeasureSettings, Mode, PlacementRule, Precision, Rate, Scenario,
+    AxesChoice, CaseKey, InputSource, MeasureSettings, Mode, PlacementRule, Precision, Rate, Scenario,
     Tolerance,
 };
 use semver::VersionReq;
@@ -45,6 +45,31 @@ pub struct Experiment {
     pub recommenders: Vec<Recommender>,
     /// Limits on metrics that a run is checked by.
     pub alerts: Vec<Limit>,
+    /// Prices of backends, for costs.
+    pub prices: Vec<Price>,
+}
+
+/// The price of an hour of a backend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Price {
+    /// The backend's id.
+    pub backend: String,
+    /// The device's id; `None` for each of them.
+    pub device: Option<String>,
+    /// The price of an hour, in any currency.
+    pub per_hour: f64,
+}
+
+impl Price {
+    /// Returns the price of an hour of a device: its own, or else that of its backend.
+    #[must_use]
+    pub fn of(prices: &[Self], backend: &str, device: &str) -> Option<f64> {
+        let of = |wanted: Option<&str>| {
+            let is_it = |one: &&Self| one.backend == backend && one.device.as_deref() == wanted;
+            prices.iter().find(is_it).map(|price| price.per_hour)
+        };
+        of(Some(device)).or_else(|| of(None))
+    }
 }
 
 /// A model.
@@ -88,6 +113,32 @@ pub struct Backend {
 impl Experiment {
     /// The plugin id, and thus the id of a `[[backend]]`, that stands for every installed backend.
     pub const ALL_BACKENDS: &'static str = "all";
+
+    /// Returns the experiment with a single case in its matrix. The case may be beyond the matrix; its model and backend are of
+    /// the experiment.
+    #[must_use]
+    pub fn only(&self, key: &CaseKey) -> Self {
+        let mut only = self.clone();
+        for backend in only.backends.iter_mut().filter(|backend| backend.id == key.backend) {
+            backend.devices = vec![DeviceChoice::Id(key.device.clone())];
+        }
+        only.matrix = Matrix {
+            model: vec![key.model.clone()],
+            backend: vec![key.backend.clone()],
+            precision: vec![key.precision],
+            batch: vec![key.batch],
+            sequence_length: key.sequence_length.into_iter().collect(),
+            mode: vec![key.mode],
+            scenario: vec![key.scenario],
+            // A rate that was searched is not of the case.
+            rate: key.rate.into_iter().collect(),
+            clients: key.clients.into_iter().collect(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            limit: None,
+        };
+        only
+    }
 
     /// Replaces a model by others, also where the matrix names it. One whose id another model has is left out.
     pub fn replace_model(&mut self, id: &str, by: Vec<Model>) {
@@ -269,8 +320,21 @@ pub struct Recommender {
     pub version: VersionReq,
     /// Limits that a case must meet to be recommended.
     pub limits: Vec<Limit>,
-    /// A JSON object for the plugin, without the limits.
+    /// Cases beyond the matrix that it may ask for.
+    pub ask: Option<Ask>,
+    /// Prices of backends.
+    pub prices: Vec<Price>,
+    /// A JSON object for the plugin, without the limits and prices.
     pub options: Map<String, Value>,
+}
+
+/// Cases beyond the matrix that a recommender may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// The most cases.
+    pub cases: u32,
+    /// Time to measure them, in nanoseconds.
+    pub time_ns: u64,
 }
 
 impl Recommender {
@@ -278,7 +342,8 @@ impl Recommender {
     /// with `metric` and either `at-most` or `at-least`. A bound that the manifest gives as a
     /// duration or a size is text in the smallest unit, such as `"5000000 ns"` or `"2048 B"`, so
     /// that the plugin can refuse a time as the limit of something else; any other is a number in
-    /// the metric's unit.
+    /// the metric's unit. If the manifest has prices, `prices` is an array of objects with `backend`, `device` (or null) and
+    /// `per-hour`.
     #[must_use]
     pub fn options_with_limits(&self) -> Value {
         let limits = self.limits.iter().map(|limit| {
@@ -294,6 +359,13 @@ impl Recommender {
         });
         let mut options = self.options.clone();
         options.insert("limits".to_owned(), limits.collect());
+        if !self.prices.is_empty() {
+            let price = |price: &Price| {
+                let Price { backend, device, per_hour } = price;
+                json!({ "backend": backend, "device": device, "per-hour": per_hour })
+            };
+            options.insert("prices".to_owned(), self.prices.iter().map(price).collect());
+        }
         Value::Object(options)
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::document::{
     BackendTable, LimitTable, Manifest, ModelTable, PluginTable, RecommendTable,
 };
-use crate::experiment::Recommender;
+use crate::experiment::{Ask, Recommender};
 use crate::options::OptionPlace;
 use crate::scalar::PluginId;
 use crate::shape::{At, List, Tables};
@@ -92,6 +92,8 @@ pub struct PluginMention {
     pub option_places: BTreeMap<String, OptionPlace>,
     /// A recommender's limits.
     pub limits: Vec<LimitMention>,
+    /// Cases beyond the matrix that a recommender may ask for.
+    pub ask: Option<Ask>,
 }
 
 /// A limit on a metric.
@@ -211,6 +213,7 @@ fn backend(table: &BackendTable) -> Option<PluginMention> {
             .filter_map(option)
             .collect(),
         limits: Vec::new(),
+        ask: None,
     })
 }
 
@@ -229,6 +232,7 @@ fn plugins(list: &Option<At<Tables<PluginTable>>>, defaults: &[&str]) -> Vec<Plu
         options: Some(Value::Object(serde_json::Map::new())),
         option_places: BTreeMap::new(),
         limits: Vec::new(),
+        ask: None,
     };
     defaults.iter().map(plain).collect()
 }
@@ -253,6 +257,7 @@ fn recommender(table: &RecommendTable, resolved: Option<&Recommender>) -> Option
         options: resolved.map(Recommender::options_with_limits),
         option_places: places,
         limits: items(table.limits.as_ref()).filter_map(limit).collect(),
+        ask: resolved.and_then(|recommender| recommender.ask),
         ..named(table.plugin.as_ref()?, &table.version)
     })
 }
@@ -265,6 +270,7 @@ fn named(id: &At<PluginId>, range: &Option<At<VersionReq>>) -> PluginMention {
         options: None,
         option_places: BTreeMap::new(),
         limits: Vec::new(),
+        ask: None,
     }
 }
 

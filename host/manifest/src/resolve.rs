@@ -17,13 +17,14 @@ use semver::VersionReq;
 use serde_json::Map;
 
 use crate::document::{
-    AxesTable, BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable, ExperimentTable,
-    LimitTable, Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable, RecommendTable,
+    AskTable, AxesTable, BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable, ExperimentTable,
+    LimitTable, Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable, PriceTable,
+    RecommendTable,
     SyntheticTable, ToleranceTable, TolerancesTable,
 };
 use crate::experiment::{
-    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
-    PluginUse, Recommender,
+    Ask, Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
+    PluginUse, Price, Recommender,
 };
 use crate::mentions::{MOST_PLUGINS, Mentions};
 use crate::precisions::PerPrecision;
@@ -133,10 +134,13 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
     });
     let resolved_metrics = plugin_uses(&manifest.metric, default_metrics);
     let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS);
-    let recommenders: Vec<_> =
-        tables(&manifest.recommend).map(|table| recommender(table, &metrics, reader)).collect();
+    let prices: Option<Vec<Price>> =
+        tables(&manifest.price).map(|table| price(table, &backends, reader)).collect();
+    let recommenders: Vec<_> = tables(&manifest.recommend)
+        .map(|table| recommender(table, prices.as_deref().unwrap_or_default(), &metrics, reader))
+        .collect();
     let alerts = manifest.alert.iter().flat_map(|list| &list.get_ref().values);
-    let alerts: Vec<_> = alerts.map(|table| limit(table, &metrics, reader)).collect();
+    let alerts: Vec<_> = alerts.map(|table| limit(table, &metrics, false, reader)).collect();
     let check = manifest.check.as_ref().and_then(|table| check(table.get_ref(), reader));
     let reference = manifest
         .check
@@ -169,6 +173,7 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
             reports: reports?,
             recommenders: recommenders.into_iter().collect::<Option<_>>()?,
             alerts: alerts.into_iter().collect::<Option<_>>()?,
+            prices: prices?,
         })
     };
     (experiment(), mentions)
@@ -1321,12 +1326,31 @@ fn plugin_use(table: &PluginTable) -> Option<PluginUse> {
     })
 }
 
+fn price(table: &PriceTable, backends: &Names, reader: &mut Reader) -> Option<Price> {
+    let PriceTable { backend, device, per_hour } = table;
+    if let Some(backend) = backend {
+        backends.check_one(&backend.get_ref().0, backend.span(), reader);
+    }
+    let price = per_hour.as_ref()?;
+    let is_one = price.get_ref().is_finite() && *price.get_ref() > 0.0;
+    if !is_one {
+        let hint = "leave it out if the hour is free".to_owned();
+        reader.error(price.span(), "a price is above zero", "not a price", hint);
+    }
+    Some(Price {
+        backend: backend.as_ref()?.get_ref().0.clone(),
+        device: value(device),
+        per_hour: Some(*price.get_ref()).filter(|_| is_one)?,
+    })
+}
+
 fn recommender(
     table: &RecommendTable,
+    prices: &[Price],
     metrics: &Names,
     reader: &mut Reader,
 ) -> Option<Recommender> {
-    let RecommendTable { plugin, version, limits, options } = table;
+    let RecommendTable { plugin, version, limits, ask, options } = table;
     if let Some(options) = options
         && options.get_ref().values.contains_key("limits")
     {
@@ -1340,17 +1364,32 @@ fn recommender(
     let resolved: Vec<_> = limits
         .iter()
         .flat_map(|limits| &limits.get_ref().values)
-        .map(|table| limit(table, metrics, reader))
+        .map(|table| limit(table, metrics, !prices.is_empty(), reader))
         .collect();
     Some(Recommender {
         plugin: plugin.as_ref()?.get_ref().0.clone(),
         version: value(version)?,
         limits: resolved.into_iter().collect::<Option<_>>()?,
+        ask: match ask {
+            Some(table) => {
+                let AskTable { cases, time } = table.get_ref();
+                let (Positive(cases), Nanoseconds(time_ns)) = (value(cases)?, value(time)?);
+                Some(Ask { cases: u32::try_from(cases).unwrap_or(u32::MAX), time_ns })
+            }
+            None => None,
+        },
+        prices: prices.to_vec(),
         options: options.as_ref()?.get_ref().values.clone(),
     })
 }
 
-fn limit(table: &At<LimitTable>, metrics: &Names, reader: &mut Reader) -> Option<Limit> {
+/// Reads a limit. With prices, recommenders make costs of throughputs, which no plugin states.
+fn limit(
+    table: &At<LimitTable>,
+    metrics: &Names,
+    has_costs: bool,
+    reader: &mut Reader,
+) -> Option<Limit> {
     let LimitTable { metric, at_most, at_least } = table.get_ref();
     let bound = match (at_most, at_least) {
         (Some(most), None) => Some((Bound::AtMost(most.get_ref().value), most.get_ref().unit)),
@@ -1372,7 +1411,9 @@ fn limit(table: &At<LimitTable>, metrics: &Names, reader: &mut Reader) -> Option
     let metric = metric.as_ref()?;
     // The text before the first dot is the metric plugin's id.
     let plugin = metric.get_ref().0.split('.').next().unwrap_or_default();
-    metrics.check_one(plugin, metric.span(), reader);
+    if !(has_costs && plugin == "cost") {
+        metrics.check_one(plugin, metric.span(), reader);
+    }
     let (bound, unit) = bound?;
     Some(Limit { metric: metric.get_ref().0.clone(), bound, unit })
 }

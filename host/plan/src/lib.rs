@@ -491,6 +491,7 @@ impl Plan {
             measure,
             seed: self.seed,
             process: 0,
+            asked: None,
         }))
     }
 }

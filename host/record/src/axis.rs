@@ -10,6 +10,7 @@ use std::fmt;
 
 use crate::key::{CaseKey, Mode};
 use crate::names::names;
+use crate::number::Rate;
 use crate::table::{Cell, CellKind};
 
 names! {
@@ -99,8 +100,33 @@ struct Declaration {
     role: AxisRole,
     kind: CellKind,
     of: fn(&CaseKey) -> Coordinate<'_>,
+    /// Reads the coordinate from text.
+    set: fn(&mut CaseKey, &str) -> Result<(), String>,
     /// Sentence for reference pages.
     definition: &'static str,
+}
+
+/// Replaces a coordinate by one that was read.
+fn put<T>(place: &mut T, found: Result<T, String>) -> Result<(), String> {
+    *place = found?;
+    Ok(())
+}
+
+fn name(place: &mut String, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("a name is not empty".to_owned());
+    }
+    put(place, Ok(text.to_owned()))
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    let found: Option<u32> = text.parse().ok();
+    found.filter(|count| *count > 0).ok_or_else(|| "a count is a whole number of at least 1".to_owned())
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let number = text.parse().map_err(|_| "a rate is a number".to_owned())?;
+    Rate::per_second(number)
 }
 
 impl Axis {
@@ -121,6 +147,7 @@ impl Axis {
                 role: Task,
                 kind: Text,
                 of: |key| Coordinate::Text(&key.model),
+                set: |key, text| name(&mut key.model, text),
                 definition: "the model's id in the manifest",
             },
             Self::Backend => Declaration {
@@ -129,6 +156,7 @@ impl Axis {
                 role: Choice,
                 kind: Text,
                 of: |key| Coordinate::Text(&key.backend),
+                set: |key, text| name(&mut key.backend, text),
                 definition: "the backend's id in the manifest",
             },
             Self::Device => Declaration {
@@ -137,6 +165,7 @@ impl Axis {
                 role: Choice,
                 kind: Text,
                 of: |key| Coordinate::Text(&key.device),
+                set: |key, text| name(&mut key.device, text),
                 definition: "the device as resolved",
             },
             Self::Precision => Declaration {
@@ -145,6 +174,7 @@ impl Axis {
                 role: Choice,
                 kind: Text,
                 of: |key| Coordinate::Text(key.precision.name()),
+                set: |key, text| put(&mut key.precision, text.parse()),
                 definition: "the requested precision",
             },
             Self::Batch => Declaration {
@@ -153,6 +183,7 @@ impl Axis {
                 role: Choice,
                 kind: Integer,
                 of: |key| Coordinate::Count(key.batch),
+                set: |key, text| put(&mut key.batch, count(text)),
                 definition: "examples per batch",
             },
             Self::SequenceLength => Declaration {
@@ -161,6 +192,7 @@ impl Axis {
                 role: Task,
                 kind: Integer,
                 of: |key| key.sequence_length.into(),
+                set: |key, text| put(&mut key.sequence_length, count(text).map(Some)),
                 definition: "length of the sequence axis in tokens",
             },
             Self::Mode => Declaration {
@@ -169,6 +201,7 @@ impl Axis {
                 role: Task,
                 kind: Text,
                 of: |key| Coordinate::Text(key.mode.name()),
+                set: |key, text| put(&mut key.mode, text.parse()),
                 definition: "the mode",
             },
             Self::Scenario => Declaration {
@@ -177,6 +210,7 @@ impl Axis {
                 role: Load,
                 kind: Text,
                 of: |key| Coordinate::Text(key.scenario.name()),
+                set: |key, text| put(&mut key.scenario, text.parse()),
                 definition: "load scenario",
             },
             Self::Rate => Declaration {
@@ -185,6 +219,7 @@ impl Axis {
                 role: Load,
                 kind: Real,
                 of: |key| key.rate.map_or(Coordinate::None, |rate| Coordinate::Number(rate.get())),
+                set: |key, text| put(&mut key.rate, rate(text).map(Some)),
                 definition: "queries per second of an open loop; NULL if it is searched",
             },
             Self::Clients => Declaration {
@@ -193,6 +228,7 @@ impl Axis {
                 role: Load,
                 kind: Integer,
                 of: |key| key.clients.into(),
+                set: |key, text| put(&mut key.clients, count(text).map(Some)),
                 definition: "clients of a closed loop",
             },
         }
@@ -247,6 +283,15 @@ impl Axis {
         (coordinate != Coordinate::None).then(|| coordinate.to_string())
     }
 
+    /// Reads a coordinate from text, as [`Axis::value`] writes it.
+    ///
+    /// # Errors
+    ///
+    /// If the text is not a value of this axis.
+    pub fn set(self, key: &mut CaseKey, text: &str) -> Result<(), String> {
+        (self.declaration().set)(key, text)
+    }
+
     /// Returns whether a name of the case leaves this coordinate out: the mode `inference`.
     #[must_use]
     pub fn goes_without_saying(self, key: &CaseKey) -> bool {
@@ -282,12 +327,40 @@ impl fmt::Display for CaseKey {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Rate, Scenario};
+    use crate::Scenario;
 
     #[test]
     fn columns_are_names_with_underscores() {
         for axis in Axis::ALL {
             assert_eq!(axis.column(), axis.name().replace('-', "_"));
+        }
+    }
+
+    #[test]
+    fn a_coordinate_is_read_as_it_is_written() {
+        let key = CaseKey {
+            sequence_length: Some(128),
+            rate: Rate::per_second(0.1).ok(),
+            clients: Some(4),
+            batch: 8,
+            scenario: Scenario::Server,
+            mode: Mode::Training,
+            ..CaseKey::new("digits", "cpu", "cpu:0")
+        };
+        let mut read = CaseKey::new("m", "b", "d");
+        for axis in Axis::ALL {
+            axis.set(&mut read, &axis.value(&key).expect("a value")).expect("its own text");
+        }
+        assert_eq!(read, key);
+        for (axis, text) in [
+            (Axis::Batch, "0"),
+            (Axis::Batch, "1.5"),
+            (Axis::Precision, "fp7"),
+            (Axis::Rate, "-1"),
+            (Axis::Device, ""),
+        ] {
+            axis.set(&mut read, text).expect_err(text);
+            assert_eq!(read, key, "{text}");
         }
     }
 

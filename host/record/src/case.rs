@@ -134,6 +134,19 @@ pub struct CaseSpec {
     /// Which of its processes measures it, from 0.
     #[serde(default, skip_serializing_if = "is_first")]
     pub process: u32,
+    /// Who asked for it, if it is not of the manifest's matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
+}
+
+/// A wish for a case that the manifest's matrix does not have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Asked {
+    /// The id of the recommender.
+    pub by: String,
+    /// What it is for, in one line.
+    pub reason: String,
 }
 
 fn anywhere() -> PlacementRule {

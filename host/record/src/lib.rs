@@ -21,6 +21,7 @@ mod energy;
 mod environment;
 mod file;
 mod gap;
+mod glance;
 mod key;
 mod load;
 mod model;
@@ -54,7 +55,7 @@ pub mod words;
 
 pub use axis::{Axis, AxisRole, Coordinate};
 pub use backend::{DeviceInfo, PluginIdentity};
-pub use case::{CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
+pub use case::{Asked, CaseSpec, InputSource, PlacementRule, SyntheticInput, part};
 pub use check::{Check, DifferenceKind, OutputParity, Parity, Tolerance};
 pub use columns::{CaseColumns, Column, ColumnData, asks_for, column};
 pub use conditions::{
@@ -68,6 +69,7 @@ pub use environment::{
 };
 pub use file::FileId;
 pub use gap::{Gap, GapKind, Impossible, NotMeasured, PairObstacle, RuntimeState, Unsupported};
+pub use glance::{CaseGlance, FinishedGlance, GlancedLine, Glances};
 pub use key::{CaseKey, Mode, Precision, Scenario};
 pub use load::{
     Breach, CurveShape, EarlyStopping, HeldLatency, HeldRate, InvalidKind, InvalidReason, Lateness,
@@ -91,7 +93,7 @@ pub use placement::{DeviceTime, Placement, ProfiledOperator, ProviderShare};
 pub use processes::Processes;
 pub use quantity::{Group, Measured, QUANTITIES, Quantity, QuantityValue, Shown, Source};
 pub use recorder::Recorder;
-pub use results::{Direction, MetricValue, Recommendation};
+pub use results::{Direction, MetricValue, Prediction, Recommendation, process_values};
 pub use rules::{Requirement, RuleDeparture};
 pub use runtime::{RuntimeIdentity, RuntimeOrigin};
 pub use sample::{

@@ -43,9 +43,7 @@ impl MetricValue {
     /// Returns the value of each process, if the case was measured in several and the metric states them.
     #[must_use]
     pub fn process_values(&self) -> Option<Vec<f64>> {
-        let text = self.attributes.get("process-values")?;
-        let values: Option<Vec<f64>> = text.split(' ').map(|value| value.parse().ok()).collect();
-        values.filter(|values| values.len() > 1 && values.iter().all(|value| value.is_finite()))
+        process_values(self.attributes.get("process-values")?)
     }
 
     /// Returns the bounds between which another process's value will lie, if the metric states them.
@@ -54,6 +52,36 @@ impl MetricValue {
         let bound = |name: &str| self.attributes.get(name)?.parse().ok();
         Some((bound("prediction-low")?, bound("prediction-high")?))
     }
+}
+
+/// Reads the attribute `process-values`: the value of each process, if there are several and all are numbers.
+#[must_use]
+pub fn process_values(text: &str) -> Option<Vec<f64>> {
+    let values: Option<Vec<f64>> = text.split(' ').map(|value| value.parse().ok()).collect();
+    values.filter(|values| values.len() > 1 && values.iter().all(|value| value.is_finite()))
+}
+
+/// A value that was not measured. It never stands among results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Prediction {
+    /// Coordinates of the configuration, by the names of axes.
+    pub coordinates: BTreeMap<String, String>,
+    /// The metric that a measurement would state.
+    pub metric: String,
+    /// The value, in `unit`.
+    pub value: f64,
+    /// Bounds between which a measurement would lie, with this confidence.
+    pub interval: (f64, f64),
+    /// The part of such measurements that lie in such intervals, between 0 and 1.
+    pub confidence: f64,
+    /// Unit by its symbol.
+    pub unit: String,
+    /// Ids of the cases that it was made from.
+    pub cases: Vec<String>,
+    /// Other facts from the recommender.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
 }
 
 /// Advice of a recommender, with the cases that it rests on.

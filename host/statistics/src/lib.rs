@@ -73,6 +73,10 @@ measured in pairs until the answer is known.
 on its shape. It suits the queries of a process, of which a single stall would decide a *t* test. With two
 processes on each side it can find nothing at 95 %.
 
+# The same examples
+
+[`paired_outcomes`] compares two sets of answers to the same examples by McNemar's test.
+
 # Steady state
 
 [`steady_state`] finds change points in ranks, so that stalls and second modes are not mistaken for
@@ -105,6 +109,7 @@ mod levels;
 mod mann_whitney;
 mod moments;
 mod outliers;
+mod paired;
 mod proportion;
 mod quantile;
 mod random;
@@ -132,6 +137,7 @@ pub use levels::{Drift, FALSE_ALARMS, LEAST_VALUES, LevelChange, Levels, levels}
 pub use mann_whitney::{MannWhitney, MannWhitneyMethod, least_probability, mann_whitney};
 pub use moments::{Moments, Value, median, median_absolute_deviation, moments};
 pub use outliers::{OutlierClass, Outliers, TukeyFences, deviation_outliers, tukey_outliers};
+pub use paired::{PairedOutcomes, outcomes_of_text, outcomes_text, paired_outcomes};
 pub use proportion::wilson_interval;
 pub use quantile::{Estimate, Quantile, TooFew, estimates};
 pub use random::Random;

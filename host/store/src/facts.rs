@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use host_record::{CaseSpec, Environment};
+use host_record::{DeviceInfo, Environment};
 use serde_json::Value as Json;
 
 /// Facts by name; `None` if the machine does not report one.
@@ -21,10 +21,10 @@ pub fn machine_facts(environment: Environment) -> Facts {
     facts
 }
 
-/// Adds the facts about a case's device, below `device.BACKEND.DEVICE`.
-pub fn device_facts(spec: &CaseSpec, facts: &mut Facts) {
-    let device = serde_json::to_value(&spec.device).unwrap_or_default();
-    flatten(&format!("device.{}.{}", spec.key.backend, spec.device.id), &device, facts);
+/// Adds the facts about a backend's device, below `device.BACKEND.DEVICE`.
+pub fn device_facts(backend: &str, device: &DeviceInfo, facts: &mut Facts) {
+    let json = serde_json::to_value(device).unwrap_or_default();
+    flatten(&format!("device.{backend}.{}", device.id), &json, facts);
 }
 
 fn flatten(prefix: &str, value: &Json, into: &mut Facts) {

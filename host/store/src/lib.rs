@@ -40,7 +40,7 @@ pub use results_folder::{
     DATABASE_FILE, DamagedRun, ResultsFolder, RunEntry, RunState, list_table,
 };
 pub use run::{
-    CaseFile, Counts, Flaw, Loss, LostFile, LostReference, NewRun, PlanLine, PlanWriter,
+    CaseFile, Counts, ExampleOutcomes, Flaw, GlancedValue, Loss, LostFile, LostReference, NewRun, PlanLine, PlanWriter,
     PluginRole, Program, RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder,
     RunHeader, RunPlugin, RunWriter, TornLine,
 };

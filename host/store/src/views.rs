@@ -24,7 +24,7 @@ use crate::error::StoreError;
 use crate::run::{CaseFile, LostFile, RunFolder, SampleColumn, without_samples};
 
 /// Names of the views, in the order of the reference page.
-pub(crate) const NAMES: [&str; 12] = [
+pub(crate) const NAMES: [&str; 13] = [
     "run",
     "cases",
     "records",
@@ -36,6 +36,7 @@ pub(crate) const NAMES: [&str; 12] = [
     "timeline",
     "history",
     "recommendations",
+    "predictions",
     "plugins",
 ];
 

@@ -31,6 +31,11 @@ CREATE VIEW recommendations AS
 SELECT plugin_id AS plugin, title, explanation, cases, plugin_version, attributes
 FROM main.recommendations ORDER BY rowid;
 
+CREATE VIEW predictions AS
+SELECT plugin_id AS plugin, coordinates, metric, value, interval_low, interval_high, confidence, unit, cases,
+       plugin_version, attributes
+FROM main.predictions ORDER BY rowid;
+
 CREATE TABLE records (case_id VARCHAR, record VARCHAR);
 
 CREATE TABLE latency_quantiles (case_id VARCHAR, quantile DOUBLE, latency_ns BIGINT);

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_record::{
-    Direction, Gap, GapKind, MetricValue, NotMeasured, Recommendation, Unsupported, Views,
+    Axis, Direction, Gap, GapKind, MetricValue, NotMeasured, Prediction, Recommendation,
+    Unsupported, Views,
 };
 use semver::Version;
 
 use crate::amounts;
 use crate::bindings::{metric, recommender, run_metric};
 use crate::error::shortened;
-use crate::plugin::Description;
+use crate::description::Description;
 
 /// Limit on the values of one metric for one case, and on a recommender's pieces of advice. A guest that exceeds it
 /// is faulty.
@@ -361,6 +362,76 @@ pub(crate) fn recommendations(
             })
         })
         .collect()
+}
+
+/// Checks the reason for a wish: one line that is not too long.
+pub(crate) fn wish_reason(text: &str) -> Checked<&str> {
+    within("reason", text, 300)?;
+    let text = text.trim();
+    if text.is_empty() || text.chars().any(char::is_control) {
+        return Err(format!("the reason {:?} is not one line of text", shortened(text)));
+    }
+    Ok(text)
+}
+
+/// Checks predictions, of which `known` were stated before in the same call.
+pub(crate) fn predictions(
+    predictions: Vec<recommender::tare::plugin::predictions::Prediction>,
+    known: usize,
+    views: Option<&dyn Views>,
+) -> Checked<Vec<Prediction>> {
+    if known.saturating_add(predictions.len()) > MOST {
+        return Err(format!("more than {MOST} predictions, the limit"));
+    }
+    let cases = match views {
+        Some(views) => cases(views, None)?,
+        None => BTreeSet::new(),
+    };
+    let check = |one: recommender::tare::plugin::predictions::Prediction| {
+        let mut budget = Budget::new(CASE);
+        budget.take("metric", &one.metric, 200)?;
+        budget.take("unit", &one.unit, 32)?;
+        if one.metric.trim().is_empty() {
+            return Err("a prediction names no metric".to_owned());
+        }
+        let wrong = |what: &str| Err(format!("the prediction of `{}` {what}", shortened(&one.metric)));
+        let (low, high) = one.interval;
+        if ![one.value, low, high].iter().all(|number| number.is_finite()) {
+            return wrong("has a value that is not a finite number");
+        }
+        if !(low <= one.value && one.value <= high) {
+            return wrong("lies outside of its interval");
+        }
+        if !(one.confidence > 0.0 && one.confidence < 1.0) {
+            return wrong("has a confidence that is not between 0 and 1");
+        }
+        for case in &one.cases {
+            budget.take("case's id", case, 200)?;
+            if !cases.contains(case) {
+                return wrong(&format!("rests on {:?}, which is not in this run", shortened(case)));
+            }
+        }
+        let mut coordinates = BTreeMap::new();
+        for item in one.coordinates {
+            budget.take("coordinate", &item.value, 200)?;
+            if item.name.parse::<Axis>().is_err() {
+                return Err(format!("{:?} is not an axis of the matrix", shortened(&item.name)));
+            }
+            coordinates.insert(item.name, item.value);
+        }
+        let attributes = one.attributes.into_iter().map(|item| (item.name, item.value));
+        Ok(Prediction {
+            coordinates,
+            metric: one.metric,
+            value: one.value,
+            interval: one.interval,
+            confidence: one.confidence,
+            unit: one.unit,
+            cases: one.cases,
+            attributes: self::attributes(attributes, CASE, &mut budget)?,
+        })
+    };
+    predictions.into_iter().map(check).collect()
 }
 
 /// Returns the ids of the run's cases: all, or those with an outcome.

@@ -11,8 +11,8 @@ pub(crate) mod metric {
             package tare:host;
 
             world metric-plugin {
-                include tare:plugin/metric-plugin@0.1.2;
-                import tare:plugin/views@0.1.2;
+                include tare:plugin/metric-plugin@0.1.3;
+                import tare:plugin/views@0.1.3;
             }
         ",
         world: "tare:host/metric-plugin",

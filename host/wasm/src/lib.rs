@@ -22,12 +22,14 @@ names first, and it is compiled in a separate process with limits; its code, its
 on disk.
 */
 
+mod advice;
 mod amounts;
 mod answer;
 mod bindings;
 mod cache;
 mod compiler;
 mod console;
+mod description;
 mod engine;
 mod error;
 #[doc(hidden)]
@@ -43,11 +45,13 @@ mod shape;
 mod state;
 mod wasi;
 
+pub use advice::{Advice, Grant, MoreCases};
 pub use compiler::{CompilerLimits, compiler_process};
 pub use error::{GuestError, GuestErrorKind};
 pub use limits::{Cancel, Limits};
 pub use load::{Compiling, Seen};
 pub use output::Rendered;
-pub use plugin::{Description, Kind, Plugin, Profile};
+pub use description::Description;
+pub use plugin::{Kind, Plugin, Profile};
 pub use sandbox::{Sandbox, SandboxOptions};
 pub use shape::INTERFACE_VERSION;

@@ -20,7 +20,8 @@ use crate::cache::{Entry, Failure, load};
 use crate::compiler::{LARGEST_COMPONENT, compile_apart, compile_here};
 use crate::error::{GuestError, GuestErrorKind};
 use crate::platform::unnamed_file;
-use crate::plugin::{self, Description, Kind, Plugin, Profile, World};
+use crate::description::Description;
+use crate::plugin::{self, Kind, Plugin, Profile, World};
 use crate::sandbox::{Request, Sandbox};
 use crate::shape::{Shape, shape};
 

@@ -9,6 +9,7 @@ use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::bindings::{metric, recommender, report, run_metric};
+use crate::description::Description;
 use crate::error::GuestErrorKind;
 use crate::shape::{INTERFACE_VERSION, Interface, Shape};
 use crate::state::State;
@@ -51,21 +52,6 @@ impl fmt::Display for Kind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
     }
-}
-
-/// A plugin's description of itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Description {
-    /// Lower-case words joined by hyphens; metric names begin with it.
-    pub id: String,
-    /// Semantic version.
-    pub version: String,
-    /// One sentence.
-    pub summary: String,
-    /// SPDX licence expression.
-    pub license: String,
-    /// Names and one-sentence explanations of the options that it takes.
-    pub options: Vec<(String, String)>,
 }
 
 /// A plugin's kind and its description of itself.

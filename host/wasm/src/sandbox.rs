@@ -7,10 +7,11 @@ use std::rc::Rc;
 use std::sync::Mutex;
 
 use host_record::{
-    CaseColumns, Column, ColumnData, MetricValue, Recommendation, Table, Views, asks_for,
+    CaseColumns, Column, ColumnData, MetricValue, Table, Views, asks_for,
 };
 use wasmtime::{Engine, Store, Trap, WasmBacktrace};
 
+use crate::advice::{Advice, MoreCases};
 use crate::answer;
 use crate::bindings::metric::tare::plugin::other_columns::{OtherColumn, Values};
 use crate::bindings::metric::tare::plugin::types;
@@ -292,7 +293,7 @@ impl Sandbox {
         })
     }
 
-    /// Asks a recommender for its advice.
+    /// Asks a recommender for its advice. `more_cases` takes its wishes for further cases; without it, none is granted.
     ///
     /// # Errors
     ///
@@ -302,18 +303,23 @@ impl Sandbox {
         &self,
         plugin: &Plugin,
         views: Rc<dyn Views>,
+        more_cases: Option<Rc<dyn MoreCases>>,
         options: &serde_json::Value,
-    ) -> Result<Vec<Recommendation>, GuestError> {
+    ) -> Result<Advice, GuestError> {
         let World::Recommender(pre) = &plugin.world else {
             return Err(wrong_kind(plugin, "recommend", Kind::Recommender));
         };
         let (request, options) = self.request(plugin, "recommend", options)?;
         let answer = self.call(Request { views: Some(Rc::clone(&views)), ..request }, |store| {
+            store.data_mut().more_cases = more_cases;
             pre.instantiate(&mut *store)?.tare_plugin_recommender().call_recommend(store, &options)
         })?;
-        answer
-            .refused()?
-            .checked(|recommendations| answer::recommendations(recommendations, &*views))
+        let mut answer = answer.refused()?;
+        let predictions = std::mem::take(&mut answer.state.predictions);
+        answer.checked(|recommendations| {
+            let recommendations = answer::recommendations(recommendations, &*views)?;
+            Ok(Advice { recommendations, predictions })
+        })
     }
 
     /// Tries a plugin's options before any data exists, and returns the values that a metric would state: names,

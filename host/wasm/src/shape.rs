@@ -13,7 +13,7 @@ use wasmparser::{Chunk, ComponentTypeRef, Parser, Payload};
 use crate::error::GuestErrorKind;
 
 /// Version of the package `tare:plugin` in this host.
-pub const INTERFACE_VERSION: Version = Version::new(0, 1, 2);
+pub const INTERFACE_VERSION: Version = Version::new(0, 1, 3);
 
 /// Limit on the names at the top level of a component. A file with more is not a plugin.
 const NAMES: usize = 200;
@@ -57,7 +57,8 @@ impl Interface {
         match self {
             Self::Metric => &["types", "log", "other-columns"],
             Self::Report => &["types", "log", "views", "output"],
-            Self::RunMetric | Self::Recommender => &["types", "log", "views"],
+            Self::RunMetric => &["types", "log", "views"],
+            Self::Recommender => &["types", "log", "views", "more-cases", "predictions"],
         }
     }
 }
@@ -261,15 +262,15 @@ mod tests {
         let refusal = |version| check_version(version).expect_err("another series").to_string();
         insta::assert_snapshot!(
             refusal("0.2.0"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.2; install a newer host, or a build of the plugin for this one"
+            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.3; install a newer host, or a build of the plugin for this one"
         );
         insta::assert_snapshot!(
             refusal("0.0.9"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.2; build the plugin again with the SDK of this host"
+            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.3; build the plugin again with the SDK of this host"
         );
         insta::assert_snapshot!(
             refusal(""),
-            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.2; build the plugin with the SDK"
+            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.3; build the plugin with the SDK"
         );
     }
 

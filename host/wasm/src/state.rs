@@ -2,8 +2,10 @@
 
 use std::rc::Rc;
 
-use host_record::{Cell, Table, Views};
+use host_record::{Cell, Prediction, Table, Views};
 
+use crate::advice::{Grant, MoreCases};
+use crate::answer;
 use crate::bindings::metric::tare::plugin::other_columns::OtherColumn;
 use crate::bindings::{metric, recommender, report, run_metric};
 use crate::console::Console;
@@ -27,6 +29,10 @@ pub(crate) struct State {
     pub(crate) output: Staged,
     /// For metrics over a case: its columns that are not numbers.
     pub(crate) columns: Vec<OtherColumn>,
+    /// For recommenders: the cases that it may ask for. `None` grants none.
+    pub(crate) more_cases: Option<Rc<dyn MoreCases>>,
+    /// For recommenders: its predictions.
+    pub(crate) predictions: Vec<Prediction>,
     log_lines: usize,
 }
 
@@ -39,6 +45,8 @@ impl State {
             views,
             output: Staged::new(limits.output_bytes, limits.output_files),
             columns: Vec::new(),
+            more_cases: None,
+            predictions: Vec::new(),
             log_lines: 0,
         }
     }
@@ -131,5 +139,39 @@ impl report::tare::plugin::output::Host for State {
     fn write(&mut self, name: String, contents: Vec<u8>) -> Result<(), String> {
         let Self { output, meter, .. } = self;
         output.write(name, contents, meter).map_err(|refusal| refusal.to_string())
+    }
+}
+
+impl recommender::tare::plugin::more_cases::Host for State {
+    fn left(&mut self) -> recommender::tare::plugin::more_cases::Grant {
+        let Grant { cases, seconds } =
+            self.more_cases.as_ref().map(|more| more.left()).unwrap_or_default();
+        recommender::tare::plugin::more_cases::Grant { cases, seconds }
+    }
+
+    fn ask(
+        &mut self,
+        like: String,
+        changes: Vec<recommender::tare::plugin::types::Attribute>,
+        reason: String,
+    ) -> Result<(), String> {
+        let Some(more) = &self.more_cases else {
+            return Err("the manifest grants this recommender no further cases".into());
+        };
+        let changes: Vec<_> = changes.into_iter().map(|item| (item.name, item.value)).collect();
+        let reason = answer::wish_reason(&reason)?;
+        more.ask(&like, &changes, reason)
+    }
+}
+
+impl recommender::tare::plugin::predictions::Host for State {
+    fn state(
+        &mut self,
+        predictions: Vec<recommender::tare::plugin::predictions::Prediction>,
+    ) -> Result<(), String> {
+        let known = self.predictions.len();
+        let checked = answer::predictions(predictions, known, self.views.as_deref())?;
+        self.predictions.extend(checked);
+        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! The components are those that `cargo xtask test` built for `wasm32-wasip2`, beside the folder that it names
 //! in `TARE_BUILT`. Without it, cargo builds them here; if it cannot, the tests fail.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use host_record::{
 };
 use host_statistics::Random;
 use host_wasm::{
-    Cancel, GuestError, GuestErrorKind, Kind, Limits, Plugin, Rendered, Sandbox, SandboxOptions,
+    Cancel, Grant, GuestError, GuestErrorKind, Kind, Limits, MoreCases, Plugin, Rendered, Sandbox,
+    SandboxOptions,
 };
 use serde_json::{Value, json};
 
@@ -537,9 +539,9 @@ fn advice_is_checked_against_the_run() {
     let plugin = load(&sandbox, "hostile_recommender");
     let advise = |cases: Value| {
         let options = json!({ "title": "Use batch 8.", "cases": cases });
-        sandbox.recommend(&plugin, Rc::new(TwoCases), &options)
+        sandbox.recommend(&plugin, Rc::new(TwoCases), None, &options)
     };
-    let advice = advise(json!(["aa", "bb"])).expect("good advice");
+    let advice = advise(json!(["aa", "bb"])).expect("good advice").recommendations;
     assert_eq!(advice[0].title, "Use batch 8.");
     assert_eq!(advice[0].explanation, "There are 1 views.");
     assert_eq!(advice[0].cases, ["aa", "bb"]);
@@ -548,6 +550,69 @@ fn advice_is_checked_against_the_run() {
         advise(json!(["cc"])).expect_err("no such case"),
         @r#"plugin `hostile-recommender` in `recommend`: invalid answer: "Use batch 8." rests on the case "cc", which is not in this run"#
     );
+}
+
+/// Takes wishes until its grant is used up.
+struct Wishes {
+    granted: u32,
+    taken: RefCell<Vec<String>>,
+}
+
+impl MoreCases for Wishes {
+    fn left(&self) -> Grant {
+        let taken = u32::try_from(self.taken.borrow().len()).expect("few");
+        Grant { cases: self.granted - taken, seconds: 60.0 }
+    }
+
+    fn ask(&self, like: &str, changes: &[(String, String)], reason: &str) -> Result<(), String> {
+        if self.left().cases == 0 {
+            return Err("nothing is left".into());
+        }
+        self.taken.borrow_mut().push(format!("{like} {changes:?} {reason}"));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_recommender_asks_for_what_it_is_granted() {
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_recommender");
+    let options = json!({ "title": "Use batch 8.", "cases": ["aa"], "ask": [2, 4] });
+    let advise = |more: Option<Rc<dyn MoreCases>>| {
+        let advice = sandbox.recommend(&plugin, Rc::new(TwoCases), more, &options);
+        advice.expect("advice").recommendations.remove(0).explanation
+    };
+    insta::assert_snapshot!(
+        advise(None),
+        @r#"There are 1 views. With 0 left: Err("the manifest grants this recommender no further cases"). With 0 left: Err("the manifest grants this recommender no further cases")."#
+    );
+    let wishes = Rc::new(Wishes { granted: 1, taken: RefCell::default() });
+    insta::assert_snapshot!(
+        advise(Some(Rc::clone(&wishes) as Rc<dyn MoreCases>)),
+        @r#"There are 1 views. With 1 left: Ok(()). With 0 left: Err("nothing is left")."#
+    );
+    assert_eq!(*wishes.taken.borrow(), [r#"aa [("batch", "2")] to know"#]);
+}
+
+#[test]
+fn predictions_are_checked() {
+    let sandbox = sandbox(small());
+    let plugin = load(&sandbox, "hostile_recommender");
+    let predict = |case: &str, prediction: [f64; 3]| {
+        let options = json!({ "title": "Use batch 8.", "cases": [case], "predict": prediction });
+        sandbox.recommend(&plugin, Rc::new(TwoCases), None, &options)
+    };
+    let advice = predict("aa", [5.0, 4.0, 6.0]).expect("a prediction");
+    let [one] = &advice.predictions[..] else { panic!("{advice:?}") };
+    assert_eq!((one.value, one.interval, one.confidence), (5.0, (4.0, 6.0), 0.9));
+    assert_eq!((&*one.coordinates["batch"], &one.cases[..]), ("64", &["aa".to_owned()][..]));
+    for (case, prediction, says) in [
+        ("aa", [5.0, 6.0, 7.0], "lies outside of its interval"),
+        ("cc", [5.0, 4.0, 6.0], "rests on \"cc\", which is not in this run"),
+    ] {
+        let error = predict(case, prediction).expect_err("a fault").to_string();
+        assert!(error.contains(says), "{error}");
+    }
 }
 
 /// Two finished cases and one that failed.
@@ -651,11 +716,11 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
     };
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.9.0")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.9.0, but this host has 0.1.2; install a newer host, or a build of the plugin for this one"
+        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.9.0, but this host has 0.1.3; install a newer host, or a build of the plugin for this one"
     );
     insta::assert_snapshot!(
         refusal(&empty("tare:plugin/metric@0.0.1")),
-        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.0.1, but this host has 0.1.2; build the plugin again with the SDK of this host"
+        @"plugin `plugin.wasm`: version mismatch: the plugin needs `tare:plugin` 0.0.1, but this host has 0.1.3; build the plugin again with the SDK of this host"
     );
     let other_types = refusal(&empty("tare:plugin/metric@0.1.0"));
     assert!(other_types.contains("its metric interface has other types"), "{other_types}");

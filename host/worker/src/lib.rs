@@ -232,6 +232,7 @@ mod tests {
             },
             seed: 0,
             process: 0,
+            asked: None,
         }
     }
 

@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 
 use crate::log::Level;
 use crate::{
-    Case, Cell, Column, ColumnData, Columns, Description, Error, Measurement, Metric, Output,
-    Recommendation, Recommender, Report, RunMetric, Table, Views, parse_options,
+    ActiveRecommender, Case, Cell, Column, ColumnData, Columns, Description, Error, Grant,
+    Measurement, Metric, Output, Prediction, Recommendation, Recommender, RecommenderHost, Report,
+    RunMetric, Table, Views, parse_options,
 };
 
 #[doc(hidden)]
@@ -28,8 +29,8 @@ pub mod report {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::report",
         with: {
-            "tare:plugin/types@0.1.2": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.2": super::metric::tare::plugin::log,
+            "tare:plugin/types@0.1.3": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.3": super::metric::tare::plugin::log,
         },
     });
 }
@@ -42,9 +43,9 @@ pub mod run_metric {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::run_metric",
         with: {
-            "tare:plugin/types@0.1.2": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.2": super::metric::tare::plugin::log,
-            "tare:plugin/views@0.1.2": super::report::tare::plugin::views,
+            "tare:plugin/types@0.1.3": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.3": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.3": super::report::tare::plugin::views,
         },
     });
 }
@@ -57,14 +58,15 @@ pub mod recommender {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::recommender",
         with: {
-            "tare:plugin/types@0.1.2": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.2": super::metric::tare::plugin::log,
-            "tare:plugin/views@0.1.2": super::report::tare::plugin::views,
+            "tare:plugin/types@0.1.3": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.3": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.3": super::report::tare::plugin::views,
         },
     });
 }
 
 use metric::tare::plugin::{log, other_columns, types};
+use recommender::tare::plugin::{more_cases, predictions};
 use report::tare::plugin::{output, views};
 
 /// A metric as a component.
@@ -153,6 +155,55 @@ impl<T: Recommender> recommender::exports::tare::plugin::recommender::Guest
         let options = parse_options(&T::describe(), &options).map_err(text)?;
         let recommendations = T::recommend(&Host, options).map_err(text)?;
         Ok(recommendations.into_iter().map(recommendation).collect())
+    }
+}
+
+/// A recommender that asks for cases and predicts as a component.
+pub struct ActiveRecommenderComponent<T>(PhantomData<T>);
+
+impl<T: ActiveRecommender> recommender::exports::tare::plugin::recommender::Guest
+    for ActiveRecommenderComponent<T>
+{
+    fn describe() -> types::Description {
+        description(&T::describe())
+    }
+
+    fn recommend(
+        options: String,
+    ) -> Result<Vec<recommender::exports::tare::plugin::recommender::Recommendation>, String> {
+        let options = parse_options(&T::describe(), &options).map_err(text)?;
+        let recommendations = T::recommend(&mut Host, options).map_err(text)?;
+        Ok(recommendations.into_iter().map(recommendation).collect())
+    }
+}
+
+impl RecommenderHost for Host {
+    fn left(&self) -> Grant {
+        let more_cases::Grant { cases, seconds } = more_cases::left();
+        Grant { cases, seconds }
+    }
+
+    fn ask(&mut self, like: &str, changes: &[(&str, String)], reason: &str) -> Result<(), String> {
+        let changes = attributes(changes.iter().map(|(name, value)| (*name, value)));
+        more_cases::ask(like, &changes, reason)
+    }
+
+    fn predict(&mut self, predictions: Vec<Prediction>) -> Result<(), Error> {
+        let all: Vec<_> = predictions.into_iter().map(prediction).collect();
+        predictions::state(&all).map_err(Error::Other)
+    }
+}
+
+fn prediction(plain: Prediction) -> predictions::Prediction {
+    predictions::Prediction {
+        coordinates: attributes(plain.coordinates),
+        metric: plain.metric,
+        value: plain.value,
+        interval: plain.interval,
+        confidence: plain.confidence,
+        unit: plain.unit,
+        cases: plain.cases,
+        attributes: attributes(plain.attributes),
     }
 }
 

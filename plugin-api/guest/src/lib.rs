@@ -1,8 +1,8 @@
 /*!
 Write metric, report and recommender plugins in Rust.
 
-A plugin is a type that implements one of four traits, [`Metric`], [`RunMetric`], [`Report`] or
-[`Recommender`], and is exported with the macro of that name. The traits use plain Rust types and see
+A plugin is a type that implements one of five traits, [`Metric`], [`RunMetric`], [`Report`],
+[`Recommender`] or [`ActiveRecommender`], and is exported with the macro of that name. The traits use plain Rust types and see
 the host only through their arguments ([`Columns`], [`Views`], [`Output`]), so a plugin's logic is
 tested on any machine with `cargo test`, and only the export needs the sandbox.
 
@@ -40,6 +40,7 @@ A plugin gets no clock, no randomness, no files and no network. Use `BTreeMap` r
 `HashMap`: a hash map asks for random numbers, and its order would differ from run to run.
 */
 
+mod active;
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod component;
@@ -55,6 +56,7 @@ mod report;
 mod run_metric;
 mod view;
 
+pub use active::{ActiveRecommender, Grant, Prediction, RecommenderHost, RecordingHost, Wish};
 pub use description::Description;
 pub use error::Error;
 pub use interval::{LEAST_EFFECTIVE_SIZE, below_zero};
@@ -98,6 +100,15 @@ macro_rules! export_report {
 macro_rules! export_recommender {
     ($plugin:ty) => {
         $crate::export_component!(recommender, RecommenderComponent, $plugin);
+    };
+}
+
+/// Exports a type that implements [`ActiveRecommender`] as a component. Does nothing outside the
+/// sandbox.
+#[macro_export]
+macro_rules! export_active_recommender {
+    ($plugin:ty) => {
+        $crate::export_component!(recommender, ActiveRecommenderComponent, $plugin);
     };
 }
 

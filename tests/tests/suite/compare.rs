@@ -37,6 +37,68 @@ plugin = "json"
     )
 }
 
+/// Two variants of a model that answer the same labelled examples, within one run.
+#[test]
+fn variants_are_compared_within_a_run_and_by_their_examples() {
+    let place = Place::new();
+    let data = root().join("manifests/data");
+    let file = |name: &str| format!("{:?}", data.join(name).display().to_string());
+    let model = |id: &str, path: &str| {
+        format!(
+            "[[model]]\nid = \"{id}\"\npath = {}\n[model.data]\ninputs = {{ image = {} }}\nlabels = {}\n",
+            file(path),
+            file("digits-test-images.npy"),
+            file("digits-test-labels.npy")
+        )
+    };
+    let (trained, untrained) = (model("good", "digits.onnx"), model("bad", "digits-untrained.onnx"));
+    place.write(
+        "it.toml",
+        &format!(
+            "schema = 1\nexperiment = {{ name = \"variants\" }}\n{trained}{untrained}[[backend]]\nid = \"cpu\"\n\
+             [measure]\nwarm-up = 1\nduration = \"20ms\"\nminimum-queries = 5\nprocesses = 2\n\
+             [[metric]]\nplugin = \"latency\"\n[[metric]]\nplugin = \"throughput\"\n[[metric]]\nplugin = \"memory\"\n\
+             [[metric]]\nplugin = \"accuracy\"\n[[report]]\nplugin = \"json\"\n\
+             [[price]]\nbackend = \"cpu\"\nper-hour = 0.17\n"
+        ),
+    );
+    let _ = place.run(&["run", "it.toml"]).expect(0);
+    let compare = |sides: &str| {
+        let line = ["--format", "json", "compare", "latest", "--between", sides];
+        place.run(&line).expect(0).json()
+    };
+    let found = compare("model=good,bad");
+    let cases = found["cases"].as_array().expect("cases");
+    assert_eq!((cases.len(), &found["in-one-run-only"]), (1, &0.into()));
+    assert_eq!((&cases[0]["redefined"], &found["conditions"]), (&false.into(), &serde_json::json!([])));
+    let named = |list: &serde_json::Value, name: &str| {
+        let all = list.as_array().expect("a list").iter();
+        all.clone().find(|one| one["metric"] == name).expect(name).clone()
+    };
+    let accuracy = named(&cases[0]["metrics"], "accuracy.top1");
+    assert_eq!((&accuracy["verdict"], &accuracy["exact"]), (&"worse".into(), &true.into()));
+    let paired = &accuracy["paired"];
+    assert!(paired["probability"].as_f64().expect("one") < 1e-6, "{paired}");
+    let [first, second] = ["only-first-right", "only-second-right"].map(|it| paired[it].as_u64());
+    assert!(first > second, "{paired}");
+    for name in ["efficiency.per-memory", "efficiency.per-price"] {
+        assert!(named(&cases[0]["efficiency"], name)["ratio"].as_f64().is_some(), "{name}");
+    }
+    // Exchanging the sides mirrors it.
+    let back = compare("model=bad,good");
+    let mirrored = named(&back["cases"][0]["metrics"], "accuracy.top1");
+    assert_eq!(mirrored["verdict"], "better");
+    assert_eq!(mirrored["paired"]["only-first-right"], paired["only-second-right"]);
+    let shown = place.run(&["compare", "latest", "--between", "model=good,bad"]).expect(0);
+    let text = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Efficiency") && text.contains("McNemar's p below 0.001"), "{text}");
+    assert!(shown.stderr.contains("order = \"interleaved\""), "{}", shown.stderr);
+    let wrong = place.run(&["compare", "latest", "--between", "model=good,ugly"]).expect(7);
+    assert!(wrong.stderr.contains("no case with model `ugly`; it has: bad, good"), "{}", wrong.stderr);
+    let wrong = place.run(&["compare", "latest", "--between", "colour=red,blue"]).expect(2);
+    assert!(wrong.stderr.contains("is none of: model, backend"), "{}", wrong.stderr);
+}
+
 #[test]
 fn a_run_is_held_against_another() {
     let place = Place::measured(&manifest(1, 1));

@@ -1,5 +1,6 @@
 //! Tests of the whole tool in one program, since linking is most of their build time.
 
+mod asking;
 mod browser;
 mod card;
 mod check;

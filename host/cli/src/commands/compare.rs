@@ -2,7 +2,7 @@
 
 use host_experiment::{
     CONFIDENCE, Change, Compared, Comparison, FALSE_DISCOVERIES, Figure, LATENCY, MetricChange,
-    POWER, RATE, RunFigures, Settings, compare as compared,
+    POWER, RATE, RunFigures, Settings, between as sides_of, compare as compared,
 };
 use host_record::{Cell, Table};
 use host_store::ResultsFolder;
@@ -28,11 +28,26 @@ pub(crate) fn compare(
     printer: &Printer,
 ) -> Result<Exit> {
     let results = ResultsFolder::new(settings.results(None));
-    let CompareArguments { first, second, margin } = arguments;
-    let [before, after] = RunFigures::find_both([first, second], &results)?;
+    let CompareArguments { first, second, between, efficiency, margin } = arguments;
+    let second = second.as_deref().unwrap_or(if between.is_some() { first } else { "latest" });
+    let [mut before, mut after] = RunFigures::find_both([first, second], &results)?;
+    if let Some(sides) = between {
+        let took_turns = before.took_turns();
+        [before, after] = sides_of(&before, &after, sides)?;
+        let names = [&sides.first, &sides.second].map(|value| visible::line(value).into_owned());
+        let [first, second] = names;
+        printer.status("Between", format_args!("first: {} {first}, second: {second}", sides.axis));
+        if before.run == after.run && took_turns == Some(false) {
+            printer.warning(
+                "the cases of the two sides were measured one after the other, so a machine that drifted meanwhile is a \
+                 difference between them",
+                Some("measure with `order = \"interleaved\"` under [measure]"),
+            );
+        }
+    }
     let comparison = compared(&before, &after, *margin);
     if !printer.machine(|| document(&comparison, *margin), || rows(&comparison.cases)) {
-        show(&comparison, *margin, printer);
+        show(&comparison, *margin, *efficiency || between.is_some(), printer);
     }
     if comparison.cases.is_empty() {
         printer.warning(
@@ -60,6 +75,8 @@ fn document(comparison: &Comparison, margin: f64) -> Value {
         document["disturbed"] = json!({ "first": case.disturbed[0], "second": case.disturbed[1] });
         document["metrics"] =
             case.others.iter().map(|change| document_of_change(change, margin)).collect();
+        document["efficiency"] =
+            case.efficiency.iter().map(|change| document_of_change(change, margin)).collect();
         document
     };
     json!({
@@ -80,7 +97,7 @@ fn document(comparison: &Comparison, margin: f64) -> Value {
     })
 }
 
-fn show(comparison: &Comparison, margin: f64, printer: &Printer) {
+fn show(comparison: &Comparison, margin: f64, shows_efficiency: bool, printer: &Printer) {
     let cases = comparison.cases.as_slice();
     show_conditions(&comparison.conditions, printer);
     if cases.is_empty() {
@@ -96,6 +113,9 @@ fn show(comparison: &Comparison, margin: f64, printer: &Printer) {
         printer.status("Left out", note);
     }
     show_others(cases, &common, margin, printer);
+    if shows_efficiency {
+        show_efficiency(cases, &common, margin, printer);
+    }
     if let Some((ratio, count)) = &comparison.speed_up {
         let cases = units::count(*count as u64, "case", "cases");
         printer.status(
@@ -149,28 +169,7 @@ fn show_others(cases: &[Compared], common: &Common, margin: f64, printer: &Print
     if compared == 0 {
         return;
     }
-    if !changed.is_empty() {
-        let written = |write: &dyn Fn(&Compared, &MetricChange) -> String| {
-            changed.iter().map(|(case, one)| write(case, one)).collect()
-        };
-        let columns = vec![
-            Column::new("case", written(&|case, _| common.rest(&case.key))),
-            Column::new("metric", written(&|_, one| visible::line(&one.metric).into_owned())),
-            Column { right: true, ..Column::new("change", written(&|_, one| change_shown(one))) },
-            Column::new("verdict", written(&|_, one| verdict_shown(one, margin))),
-            Column {
-                gives_way: 1,
-                ..Column::new("first", written(&|_, one| figure_shown(&one.before)))
-            },
-            Column {
-                gives_way: 2,
-                ..Column::new("second", written(&|_, one| figure_shown(&one.after)))
-            },
-        ];
-        let heading = printer.palette().heading("Other metrics that changed");
-        let (drawn, _) = table::fit(columns, printer.width());
-        printer.show(format_args!("\n{heading}\n\n{}", printer.headed(&drawn)));
-    }
+    show_changes("Other metrics that changed", &changed, common, margin, printer);
     let changed = changed.len();
     let unknown = match unknown {
         0 => String::new(),
@@ -182,6 +181,46 @@ fn show_others(cases: &[Compared], common: &Common, margin: f64, printer: &Print
             "{compared} other figures, of which {changed} changed{unknown}; `--format json` has all"
         ),
     );
+}
+
+/// Shows samples for each joule, gigabyte and unit of price.
+fn show_efficiency(cases: &[Compared], common: &Common, margin: f64, printer: &Printer) {
+    let all: Vec<(&Compared, &MetricChange)> =
+        cases.iter().flat_map(|case| case.efficiency.iter().map(move |one| (case, one))).collect();
+    show_changes("Efficiency", &all, common, margin, printer);
+    if all.is_empty() {
+        printer.status(
+            "Efficiency",
+            "unknown: it needs energy or memory and throughput of both sides, or a `[[price]]` in the manifest",
+        );
+    }
+}
+
+/// Shows changes of figures as a table.
+fn show_changes(
+    heading: &str,
+    changes: &[(&Compared, &MetricChange)],
+    common: &Common,
+    margin: f64,
+    printer: &Printer,
+) {
+    if changes.is_empty() {
+        return;
+    }
+    let written = |write: &dyn Fn(&Compared, &MetricChange) -> String| {
+        changes.iter().map(|(case, one)| write(case, one)).collect()
+    };
+    let columns = vec![
+        Column::new("case", written(&|case, _| common.rest(&case.key))),
+        Column::new("metric", written(&|_, one| visible::line(&one.metric).into_owned())),
+        Column { right: true, ..Column::new("change", written(&|_, one| change_shown(one))) },
+        Column::new("verdict", written(&|_, one| verdict_shown(one, margin))),
+        Column { gives_way: 1, ..Column::new("first", written(&|_, one| figure_shown(&one.before))) },
+        Column { gives_way: 2, ..Column::new("second", written(&|_, one| figure_shown(&one.after))) },
+    ];
+    let heading = printer.palette().heading(heading);
+    let (drawn, _) = table::fit(columns, printer.width());
+    printer.show(format_args!("\n{heading}\n\n{}", printer.headed(&drawn)));
 }
 
 /// Formats the smallest change that could have been found.
@@ -329,6 +368,7 @@ mod tests {
                 processes: vec![value],
                 interval: Some((value, value + 9.0)),
                 confidence: CONFIDENCE,
+                outcomes: None,
             })
         };
         Compared {
@@ -345,9 +385,11 @@ mod tests {
                 false_discovery_rate: None,
                 comparisons: 0,
                 is_exact: false,
+                paired: None,
                 change,
             },
             others: Vec::new(),
+            efficiency: Vec::new(),
             disturbed: [false, false],
         }
     }

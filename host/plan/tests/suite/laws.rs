@@ -143,6 +143,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 metrics: vec![],
                 reports: vec![],
                 recommenders: vec![],
+                prices: Vec::new(),
                 alerts: vec![],
             }
         })

@@ -57,6 +57,7 @@ pub(crate) fn case(id: &str, model: &Path, library: &Path) -> CaseSpec {
         },
         seed: 7,
         process: 0,
+        asked: None,
     }
 }
 

@@ -135,6 +135,10 @@ const SECOND: &[FixedColumn] = &[
         json(row.record.report().and_then(|report| report.paired.as_ref()))
     }),
     own("conditions", "VARCHAR", |row| json(row.record.report().map(|report| &report.conditions))),
+    own("asked_by", "VARCHAR", |row| {
+        let asked = row.record.spec.as_ref().and_then(|spec| spec.asked.as_ref());
+        text(asked.map(|asked| &*asked.by))
+    }),
 ];
 
 fn axis_type(axis: Axis) -> &'static str {

@@ -13,7 +13,7 @@ use crate::run::{
     Counts, Inspection, PluginRole, Program, ResultRecord, RunFolder, RunPlugin, without_samples,
 };
 
-const TABLES: [&str; 7] = [
+const TABLES: [&str; 8] = [
     "benchmark_runs",
     "benchmark_cases",
     "benchmark_results",
@@ -21,6 +21,7 @@ const TABLES: [&str; 7] = [
     "benchmark_plugins",
     "hardware_info",
     "recommendations",
+    "predictions",
 ];
 
 const RUN: &[&str] = &[
@@ -75,6 +76,23 @@ const RECOMMENDATION: &[&str] = &[
     "options",
     "title",
     "explanation",
+    "cases",
+    "attributes",
+];
+
+const PREDICTION: &[&str] = &[
+    "run_id",
+    "plugin_id",
+    "plugin_version",
+    "plugin_sha256",
+    "options",
+    "coordinates",
+    "metric",
+    "value",
+    "interval_low",
+    "interval_high",
+    "confidence",
+    "unit",
     "cases",
     "attributes",
 ];
@@ -136,7 +154,7 @@ pub(crate) fn import(
                 }
             }
             if let Some(spec) = &record.spec {
-                device_facts(spec, &mut hardware);
+                device_facts(&spec.key.backend, &spec.device, &mut hardware);
             }
         }
         for lost in lost {
@@ -185,7 +203,11 @@ pub(crate) fn import(
     }
     let results =
         import_results(appender("benchmark_results", RESULT)?, folder.run_id(), &results)?;
-    import_recommendations(appender("recommendations", RECOMMENDATION)?, folder)?;
+    import_recommendations(
+        appender("recommendations", RECOMMENDATION)?,
+        appender("predictions", PREDICTION)?,
+        folder,
+    )?;
     {
         let mut rows = appender("benchmark_runs", RUN)?;
         let header = folder.header();
@@ -319,9 +341,34 @@ fn import_results(
     Ok(count)
 }
 
-fn import_recommendations(mut rows: Appender<'_>, folder: &RunFolder) -> Result<(), StoreError> {
+fn import_recommendations(
+    mut rows: Appender<'_>,
+    mut predictions: Appender<'_>,
+    folder: &RunFolder,
+) -> Result<(), StoreError> {
     let failed = || StoreError::database("import the recommendations");
     for record in folder.recommendations()? {
+        for one in &record.predictions {
+            let (low, high) = one.interval;
+            predictions
+                .append_row(params![
+                    folder.run_id(),
+                    record.plugin.id,
+                    record.plugin.version,
+                    record.plugin.sha256,
+                    record.options.to_string(),
+                    json_text(&one.coordinates),
+                    one.metric,
+                    one.value,
+                    low,
+                    high,
+                    one.confidence,
+                    one.unit,
+                    json_text(&one.cases),
+                    json_text(&one.attributes),
+                ])
+                .map_err(failed())?;
+        }
         for advice in &record.recommendations {
             rows.append_row(params![
                 folder.run_id(),
@@ -337,7 +384,7 @@ fn import_recommendations(mut rows: Appender<'_>, folder: &RunFolder) -> Result<
             .map_err(failed())?;
         }
     }
-    rows.flush().map_err(failed())
+    rows.flush().and_then(|()| predictions.flush()).map_err(failed())
 }
 
 fn json_text(value: &impl serde::Serialize) -> String {

@@ -18,6 +18,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: include_str!("v1.sql") },
     Migration { version: 2, sql: include_str!("v2.sql") },
     Migration { version: 3, sql: include_str!("v3.sql") },
+    Migration { version: 4, sql: include_str!("v4.sql") },
 ];
 
 /// The schema that all migrations lead to.

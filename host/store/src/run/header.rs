@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use host_record::{
-    CaseKey, CaseSpec, Environment, Gap, MetricValue, PluginIdentity, RECORD_VERSION,
-    Recommendation, RuntimeIdentity,
+    Asked, CaseKey, CaseSpec, Environment, Gap, MetricValue, PluginIdentity, Prediction,
+    RECORD_VERSION, Recommendation, RuntimeIdentity,
 };
 use serde::{Deserialize, Serialize};
 
@@ -177,11 +177,15 @@ pub struct PlanLine {
     /// Reason why it cannot be measured, if known beforehand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Gap>,
+    /// Who asked for it, if it is not of the manifest's matrix.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
 }
 
 impl From<&CaseSpec> for PlanLine {
     fn from(case: &CaseSpec) -> Self {
-        Self { index: case.index, case_id: case.id.clone(), key: case.key.clone(), gap: None }
+        let (case_id, key) = (case.id.clone(), case.key.clone());
+        Self { index: case.index, case_id, key, gap: None, asked: case.asked.clone() }
     }
 }
 
@@ -249,6 +253,9 @@ pub struct RecommendationRecord {
     pub options: serde_json::Value,
     /// Its advice, in order; possibly none.
     pub recommendations: Vec<Recommendation>,
+    /// Values that it predicts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<Prediction>,
 }
 
 impl RecommendationRecord {
@@ -258,8 +265,9 @@ impl RecommendationRecord {
         plugin: PluginIdentity,
         options: serde_json::Value,
         recommendations: Vec<Recommendation>,
+        predictions: Vec<Prediction>,
     ) -> Self {
-        Self { record_version: RECORD_VERSION, plugin, options, recommendations }
+        Self { record_version: RECORD_VERSION, plugin, options, recommendations, predictions }
     }
 }
 

@@ -12,11 +12,12 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use host_record::protocol::FRAME_LIMIT;
-use host_record::{CaseRecord, RECORD_VERSION};
+use host_record::{CaseRecord, GlancedLine, RECORD_VERSION};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::durable::{partial, settle};
+use super::glanced::GlancedResult;
 use super::header::{PlanLine, RecommendationRecord, ResultRecord};
 use crate::error::StoreError;
 
@@ -62,6 +63,26 @@ impl Line for CaseRecord {
     fn names(&self) -> impl Iterator<Item = &str> {
         let check = self.spec.as_ref().and_then(|spec| spec.check.as_ref());
         [&*self.case_id].into_iter().chain(check.map(|check| &*check.id))
+    }
+}
+
+impl Line for GlancedLine {
+    fn record_version(&self) -> Option<u32> {
+        Some(self.record_version)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        [&*self.case_id].into_iter()
+    }
+}
+
+impl Line for GlancedResult {
+    fn record_version(&self) -> Option<u32> {
+        Some(self.record_version)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        [&*self.case_id].into_iter()
     }
 }
 

@@ -6,6 +6,8 @@ mod device_states;
 mod durable;
 mod flaws;
 mod folder;
+mod glance;
+mod glanced;
 mod guarded;
 mod header;
 mod journal;
@@ -23,6 +25,7 @@ mod writer;
 
 pub use flaws::Flaw;
 pub use folder::{Records, RunFolder};
+pub use glanced::{ExampleOutcomes, GlancedValue};
 pub use header::{
     Counts, NewRun, PlanLine, PluginRole, Program, RecommendationRecord, ResultRecord, RunFinished,
     RunHeader, RunPlugin,

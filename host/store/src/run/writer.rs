@@ -196,6 +196,22 @@ impl RunWriter {
         Ok(PlanWriter { writer: BufWriter::with_capacity(1 << 16, file), path })
     }
 
+    /// Adds a case to the plan that the manifest's matrix does not have. It is on stable storage before the case is measured.
+    ///
+    /// # Errors
+    ///
+    /// If the plan cannot be read, or the file cannot be written.
+    pub fn add_to_plan(&self, line: &PlanLine) -> Result<(), StoreError> {
+        let path = self.folder.layout.plan();
+        let mut lines = Lines::<PlanLine>::open(path.clone())?;
+        for line in lines.by_ref() {
+            line?;
+        }
+        let mut plan = Appender::open(path, lines.complete_bytes())?;
+        plan.append(line)?;
+        plan.sync()
+    }
+
     /// Records a metric's results for a case. They are on stable storage after
     /// [`RunWriter::finish`]; until then a crash can lose them, but they can be recomputed.
     ///

@@ -97,6 +97,7 @@ pub(crate) fn spec(index: u64) -> CaseSpec {
         },
         seed: u64::MAX - index,
         process: 0,
+        asked: None,
     }
 }
 

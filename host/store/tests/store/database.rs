@@ -40,11 +40,22 @@ fn write_run(results: &Path) -> RunWriter {
         cases: vec![spec(0).id],
         attributes: Default::default(),
     };
+    let prediction = host_record::Prediction {
+        coordinates: [("batch".to_owned(), "2".to_owned())].into(),
+        metric: "latency.p50".into(),
+        value: 5.0,
+        interval: (4.0, 7.0),
+        confidence: 0.9,
+        unit: "ns".into(),
+        cases: vec![spec(0).id],
+        attributes: Default::default(),
+    };
     writer
         .record_recommendations(&RecommendationRecord::new(
             plugin("hardware"),
             serde_json::json!({}),
             vec![advice],
+            vec![prediction],
         ))
         .expect("advice");
     writer.finish().expect("a finished run");
@@ -637,6 +648,10 @@ fn views_show_the_run() {
     assert_eq!(at(&found, 2, "value"), Cell::Null);
     assert_eq!(at(&found, 2, "gap_kind"), Cell::Text("precision-unsupported".into()));
     assert_eq!(at(&found, 3, "gap_kind"), Cell::Text("plugin-failed".into()));
+    let predictions = read(&views, "predictions");
+    assert_eq!(predictions.rows.len(), 1);
+    assert_eq!(predictions.rows[0][1], Cell::Text(r#"{"batch":"2"}"#.into()));
+    assert_eq!(predictions.rows[0][3..7], [5.0, 4.0, 7.0, 0.9].map(Cell::Real));
     let advice = read(&views, "recommendations");
     assert_eq!(at(&advice, 0, "cases"), Cell::Text(r#"["0000000000000000"]"#.into()));
     assert_eq!(at(&advice, 0, "plugin"), Cell::Text("hardware".into()));

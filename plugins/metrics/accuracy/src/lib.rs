@@ -5,17 +5,24 @@ An example counts as correct if its label is among the *k* classes with the larg
 the lower index, as with `argmax` of NumPy and ONNX. An example with NaN among its outputs counts as wrong, and
 `not-a-number` counts these. The interval is Wilson's, at 95 % or the manifest's confidence: it covers other examples
 of the same kind.
+
+`outcomes` says of each example whether it is right, and `labels-hash` of which examples, so that two models can be compared by the examples that only one of
+them has right: the bits of hexadecimal digits, the first example in the highest bit of the first digit. It is left out of
+more than 64,000 examples, and of fewer with several *k*, since attributes are short.
 */
 
 use std::collections::BTreeSet;
 
-use host_statistics::wilson_interval;
+use host_statistics::{outcomes_text, wilson_interval};
 use plugin_guest::{Case, Columns, Description, Direction, Error, Gap, Measurement, Metric};
 use serde::Deserialize;
 
 /// The columns that are read.
 const OUTPUT: &str = "output";
 const LABEL: &str = "label";
+
+/// Most outcomes that are stated of a case, over all *k*: a quarter of the texts that a metric may state.
+const MOST_OUTCOMES: usize = 64_000;
 
 /// The metric.
 pub struct Accuracy;
@@ -65,14 +72,19 @@ impl Metric for Accuracy {
         Ok(options
             .top
             .iter()
-            .map(|&top| measurement(top, ranks.as_ref(), case.confidence()))
+            .map(|&top| measurement(top, options.top.len(), ranks.as_ref(), case.confidence()))
             .collect())
     }
 }
 
 plugin_guest::export_metric!(Accuracy);
 
-fn measurement(top: usize, ranks: Result<&Ranks, &Gap>, confidence: f64) -> Measurement {
+fn measurement(
+    top: usize,
+    tops: usize,
+    ranks: Result<&Ranks, &Gap>,
+    confidence: f64,
+) -> Measurement {
     let metric = format!("accuracy.top{top}");
     let ranks = match ranks {
         Ok(ranks) => ranks,
@@ -84,13 +96,20 @@ fn measurement(top: usize, ranks: Result<&Ranks, &Gap>, confidence: f64) -> Meas
     let value = right as f64 / examples as f64;
     let (low, high) = wilson_interval(right as u64, examples as u64, confidence)
         .expect("there are examples, and no more are right than there are");
-    Measurement::new(metric, Ok(value), "1", Direction::Higher)
+    let stated = Measurement::new(metric, Ok(value), "1", Direction::Higher)
         .with_interval(low, high)
         .with_attribute("confidence", confidence.to_string())
         .with_attribute("interval", "Wilson")
         .with_attribute("examples", examples.to_string())
         .with_attribute("right", right.to_string())
-        .with_attribute("not-a-number", not_a_number.to_string())
+        .with_attribute("not-a-number", not_a_number.to_string());
+    if examples.saturating_mul(tops) > MOST_OUTCOMES {
+        return stated;
+    }
+    let outcomes = ranks.better.iter().map(|better| better.is_some_and(|better| better < top));
+    stated
+        .with_attribute("outcomes", outcomes_text(outcomes))
+        .with_attribute("labels-hash", format!("{:016x}", ranks.labels_hash))
 }
 
 /// The model's outputs, and the labels.
@@ -123,6 +142,16 @@ impl<'a> Examples<'a> {
 /// For each example, the number of classes ranked before its label; `None` if an output is NaN.
 struct Ranks {
     better: Vec<Option<usize>>,
+    /// A hash of the labels: outcomes of other examples are not comparable.
+    labels_hash: u64,
+}
+
+/// The hash FNV-1a of labels, in 64 bits (G. Fowler, L. C. Noll, K.-P. Vo, D. Eastlake and T. Hansen).
+fn hash(labels: &[i64]) -> u64 {
+    let bytes = labels.iter().flat_map(|label| label.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 impl Ranks {
@@ -149,7 +178,7 @@ impl Ranks {
                 ))),
             },
         );
-        Ok(Self { better: better.collect::<Result<_, Error>>()? })
+        Ok(Self { better: better.collect::<Result<_, Error>>()?, labels_hash: hash(labels) })
     }
 }
 
@@ -205,6 +234,8 @@ mod tests {
         assert_eq!(found[0].attributes["examples"], "4");
         assert_eq!(found[0].attributes["right"], "1");
         assert_eq!(found[0].attributes["not-a-number"], "0");
+        let outcomes: Vec<_> = found.iter().map(|one| &*one.attributes["outcomes"]).collect();
+        assert_eq!(outcomes, ["8", "f", "f"]);
         // scipy.stats.binomtest(1, 4).proportion_ci(method="wilson").
         let (low, high) = found[0].interval.unwrap();
         assert!((low - 0.045_587_260_809_700_55).abs() < 1e-12, "{low}");

@@ -4,15 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_guest::{Error, Recommendation};
 use report_common::{
-    Axis, AxisRole, Case, Configuration, Doubt, Labels, Order, Outcome, Run, Scenario, Warning,
+    Axis, AxisRole, Case, Configuration, Direction, Doubt, Labels, Order, Outcome, Run, Scenario, Warning,
     WarningKind, configurations, humanise_metric,
 };
 
 use crate::judge::{CLEARLY, Candidate, Reading, Verdict, differ, differ_at, front, rated_in};
 use crate::options::{Limit, Objective, Options, is_of_device, limits, metric_name, objectives};
+use crate::ranks::ranks;
+use crate::speed_up::{SpeedUp, speed_ups};
 
 /// Configurations that a title names before it only counts them.
 const MAXIMUM_NAMED: usize = 4;
+
+/// Ranks that are named for each objective.
+const MAXIMUM_RANKED: usize = 10;
 
 /// Comparison of accuracies. The views have no outputs, so a paired test of answers is not possible.
 const UNPAIRED: &str = "Accuracies are compared by their intervals, as if of different examples, \
@@ -53,7 +58,75 @@ pub(crate) fn advise(run: &Run, options: &Options) -> Result<Vec<Recommendation>
             Group::new(run, workload, of_workload, &limits, objectives.clone(), &considered);
         group.advise(&mut advice);
     }
+    advice.extend(faster_than_processors(run));
+    for one in &mut advice {
+        let check = check(run, one);
+        one.attributes.insert("check".to_owned(), check);
+        let confidence = match one.attributes.get("certain").map(String::as_str) {
+            Some("yes") => "95 %",
+            Some(_) => "not certain",
+            None => "as measured",
+        };
+        one.attributes.entry("confidence".to_owned()).or_insert(confidence.to_owned());
+    }
     Ok(advice)
+}
+
+/// Returns the speed-up of other devices over processors.
+fn faster_than_processors(run: &Run) -> Option<Recommendation> {
+    let mut found = speed_ups(run);
+    found.sort_by(|one, other| other.factor.total_cmp(&one.factor));
+    let most = found.first()?;
+    let title = format!(
+        "Speed-up over processors: {} at most, of {} on {}",
+        match most.interval {
+            Some((low, high)) => format!("{:.1} times ({low:.1} to {high:.1})", most.factor),
+            None => format!("{:.1} times", most.factor),
+        },
+        most.case.key.model,
+        most.case.key.device,
+    );
+    let lines: Vec<String> = found.iter().map(SpeedUp::text).collect();
+    let mut rests_on = Cases::default();
+    for one in &found {
+        rests_on.add(one.case);
+        rests_on.add(one.processor);
+    }
+    Some(recommendation("speed-up", title, &lines, rests_on, &[("confidence", "95 %")]))
+}
+
+/// Returns the command that checks a piece of advice: a comparison of what it chose with the next best if they differ on one
+/// axis, and else the cases.
+fn check(run: &Run, advice: &Recommendation) -> String {
+    let case = |attribute: &str, place: usize| {
+        let ids = advice.attributes.get(attribute)?;
+        run.case(ids.split(' ').nth(place)?)
+    };
+    let compared = || {
+        let chosen = case("chosen", 0)?;
+        let ids = advice.attributes.get("compared")?.split(' ');
+        let others = ids.filter_map(|id| run.case(id));
+        let differs = |axis: &&Axis, other: &Case| axis.of(&chosen.key) != axis.of(&other.key);
+        others.into_iter().find_map(|other| {
+            let axes: Vec<&Axis> =
+                Axis::ALL.iter().filter(|axis| differs(axis, other)).collect();
+            // A backend brings its device.
+            let axis = match axes.as_slice() {
+                [axis] => axis,
+                [axis, Axis::Device] if **axis == Axis::Backend => axis,
+                _ => return None,
+            };
+            let [one, two] = [&other.key, &chosen.key].map(|key| axis.value(key).unwrap_or_default());
+            Some(format!("`host compare {} --between {axis}={one},{two}`", run.id))
+        })
+    };
+    let speed_up = || {
+        (advice.attributes.get("kind").map(String::as_str) == Some("speed-up")).then_some(())?;
+        let [other, processor] = [run.case(advice.cases.first()?)?, run.case(advice.cases.get(1)?)?];
+        let (first, second) = (&processor.key.backend, &other.key.backend);
+        Some(format!("`host compare {} --between backend={first},{second}`", run.id))
+    };
+    compared().or_else(speed_up).unwrap_or_else(|| format!("`host results show {}`", run.id))
 }
 
 /// Coordinates on axes of the task, such as model and mode: they are given, not chosen.
@@ -261,6 +334,45 @@ impl<'a, 'o> Group<'a, 'o> {
         }
         advice.extend(self.ruled_out());
         advice.extend(self.not_judged());
+        advice.extend(self.ranks(&rivals));
+    }
+
+    /// Returns the ranks of those that do not surely break a limit, in each objective that all of them have values of several
+    /// processes of.
+    fn ranks(&self, rivals: &[&Candidate<'a>]) -> Option<Recommendation> {
+        let mut rests_on = Cases::default();
+        let (mut lines, mut firsts) = (Vec::new(), Vec::new());
+        for (place, objective) in self.objectives.iter().enumerate() {
+            let readings: Option<Vec<&Reading<'a>>> =
+                rivals.iter().map(|one| one.objectives[place].as_ref().ok()).collect();
+            let Some(readings) = readings.filter(|readings| readings.len() > 1) else { continue };
+            let processes: Option<Vec<&[f64]>> =
+                readings.iter().map(|reading| reading.processes.as_deref()).collect();
+            let is_lower_better = objective.direction == Direction::Lower;
+            let Some(ranked) = processes.and_then(|it| ranks(&it, is_lower_better)) else { continue };
+            let shown = ranked.iter().take(MAXIMUM_RANKED).enumerate();
+            let shown = shown.map(|(rank, (which, right))| {
+                format!("{}. {} ({:.0} %)", rank + 1, rivals[*which].label, 100.0 * right)
+            });
+            let shown: Vec<String> = shown.collect();
+            let rest = match ranked.len().saturating_sub(MAXIMUM_RANKED) {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            lines.push(format!("By {}: {}{rest}.", objective.best(), shown.join(", ")));
+            let (first, right) = ranked[0];
+            firsts.push(format!("{} first by {} ({:.0} %)", rivals[first].label, objective.best(), 100.0 * right));
+            ranked.iter().for_each(|(which, _)| rests_on.add(readings[*which].case));
+        }
+        if lines.is_empty() {
+            return None;
+        }
+        lines.push(
+            "The part of draws of all means, from Student's t around the measured ones, in which a rank is right.".to_owned(),
+        );
+        let title = format!("{}: ranks: {}", self.name, firsts.join("; "));
+        let attributes = [("model", self.name.as_str()), ("confidence", "that of each rank")];
+        Some(recommendation("ranks", title, &lines, rests_on, &attributes))
     }
 
     /// Returns advice about configurations that break a limit by a lower percentile than the
@@ -469,16 +581,23 @@ impl<'a, 'o> Group<'a, 'o> {
         if limited.chain(compared).flatten().any(Reading::is_of_one_process) {
             return Some("no figures of several processes".to_owned());
         }
+        let is_asked = |candidate: &Candidate<'_>| {
+            let mut specs = candidate.configuration.cases.iter().filter_map(|case| case.spec());
+            specs.any(|spec| spec.asked.is_some())
+        };
         // A drift of the machine looks like a difference between cases that were measured one after the other.
         let took_turns = |candidate: &&&Candidate<'_>| {
             let mut specs = candidate.configuration.cases.iter().filter_map(|case| case.spec());
-            specs.all(|spec| spec.measure.order != Order::Planned)
+            specs.all(|spec| spec.measure.order != Order::Planned && spec.asked.is_none())
         };
         if !rivals.is_empty()
             && !winners.iter().chain(rivals.iter().copied()).all(|one| took_turns(&one))
         {
             return Some(
-                "measured one after the other, not with `order = \"interleaved\"`".to_owned(),
+                match winners.iter().chain(rivals.iter().copied()).any(|one| is_asked(one)) {
+                    true => "some were measured after the others, as a recommender asked for them".to_owned(),
+                    false => "measured one after the other, not with `order = \"interleaved\"`".to_owned(),
+                },
             );
         }
         let mut as_good: Vec<String> = Vec::new();

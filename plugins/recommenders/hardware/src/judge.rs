@@ -5,7 +5,7 @@ use report_common::{
     Axis, AxisRole, Case, Configuration, Scenario, WarningKind, humanise_interval, humanise_metric,
 };
 
-use crate::options::{Limit, Objective, Side, is_of_device, metric_name, said_better_by};
+use crate::options::{COST, Limit, Objective, Side, is_of_device, metric_name, said_better_by};
 
 /// Without intervals, noise and difference cannot be distinguished. Values closer than this are
 /// then treated as equal.
@@ -37,7 +37,7 @@ impl<'a> Reading<'a> {
         metric: &str,
         rated_in: Scenario,
     ) -> Result<Self, String> {
-        let is_rate = metric.starts_with("throughput.");
+        let is_rate = metric.starts_with("throughput.") || metric == COST;
         let found = match is_rate {
             true => configuration.result_in(rated_in, metric),
             false => configuration.result(metric),

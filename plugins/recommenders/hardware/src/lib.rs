@@ -60,21 +60,40 @@ An interval within one process says nothing of the next, which can differ by mor
 - the limits are surely met. With several processes, a limit is held against the interval in which another process will
   lie (a prediction interval), because whoever sets a limit wants the next process to meet it.
 
+# Costs
+
+If the manifest has prices (`[[price]]`), each case with a throughput has a cost: the price of a million samples, which can be
+limited and be an objective like a metric.
+
+# Ranks
+
+With several processes, the configurations are ranked in each objective, and each rank has the probability that it is right: the
+part of 1,000 draws of all means, each from Student's *t* around the measured one, in which the configuration has this rank.
+It is about these means, and not about the machine's drift, which a test of processes cannot see.
+
+# Speed-up
+
+If a run has processors and other devices, each case of another device is compared with the fastest processor that did the same:
+the same task, precision, batch and scenario.
+
 # Attributes
 
-Each piece of advice says its `kind` (`choice`, `tie`, `closest`, `front` or `not-judged`) and its
-`model`; a choice or a tie also whether it is `certain` (`yes`, `no`), and by case ids with spaces
+Each piece of advice says its `kind` (`choice`, `tie`, `closest`, `front`, `ranks`, `speed-up` or `not-judged`), its
+`model`, its `confidence`, and the command that checks it (`check`); a choice or a tie also whether it is `certain` (`yes`, `no`), and by case ids with spaces
 between them what was `chosen` and what was `compared`.
 */
 
 mod advice;
+mod cost;
 mod judge;
 mod options;
+mod ranks;
+mod speed_up;
 
 use plugin_guest::{Description, Error, Recommendation, Recommender, Views};
 use report_common::Run;
 
-pub use options::{LimitOption, Options, Quantity};
+pub use options::{LimitOption, Options, PriceOption, Quantity};
 
 /// The recommender.
 pub struct Hardware;
@@ -85,13 +104,16 @@ impl Recommender for Hardware {
     fn describe() -> Description {
         plugin_guest::describe!("hardware", {
             "limits" => "Limits to meet: objects of `metric` and `at-most` or `at-least`, a number in the metric's unit or text such as \"5ms\".",
-            "objectives" => "Metrics to be best in; by default latency.p99 and throughput.samples.",
+            "objectives" => "Metrics to be best in, or the words latency, throughput, energy and cost; by default latency and throughput.",
+            "prices" => "Prices of an hour of backends, which the manifest's [[price]] tables give; costs of a million samples are made of them.",
             "considered" => "Metrics that count against a configuration if it is clearly worse; by default memory.peak, accuracy.top1, and where devices have them memory.device-peak or memory.allocator-peak, and energy.device-per-sample or energy.package-per-sample.",
         })
     }
 
     fn recommend(views: &dyn Views, options: Options) -> Result<Vec<Recommendation>, Error> {
-        advice::advise(&Run::read(views)?, &options)
+        let mut run = Run::read(views)?;
+        cost::add(&mut run, &options.prices)?;
+        advice::advise(&run, &options)
     }
 }
 

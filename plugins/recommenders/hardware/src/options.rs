@@ -15,8 +15,25 @@ pub struct Options {
     pub objectives: Vec<String>,
     /// Metrics in which no clear loss may go unmentioned.
     pub considered: Vec<String>,
+    /// Prices of backends, which the manifest has.
+    pub prices: Vec<PriceOption>,
 }
 
+/// The price of an hour of a backend.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct PriceOption {
+    /// The backend's id.
+    pub backend: String,
+    /// One of its devices; otherwise all.
+    #[serde(default)]
+    pub device: Option<String>,
+    /// The price of an hour.
+    pub per_hour: f64,
+}
+
+/// The price of a million samples.
+pub(crate) const COST: &str = "cost.per-million-samples";
 /// The device's memory, by its driver.
 const DEVICE_MEMORY: &str = "memory.device-peak";
 /// The device's memory, by the allocator of the engine.
@@ -59,6 +76,7 @@ impl Default for Options {
                 PACKAGE_ENERGY,
                 "accuracy.top1",
             ]),
+            prices: Vec::new(),
         }
     }
 }
@@ -194,6 +212,7 @@ pub(crate) fn objectives(
 ) -> Result<Vec<Objective>, Error> {
     let mut objectives = Vec::new();
     for name in names {
+        let name = &in_full(name, run);
         let direction = match known(run, option, name) {
             Ok((_, direction)) => direction,
             Err(_) if by_default => continue,
@@ -207,6 +226,22 @@ pub(crate) fn objectives(
         objectives.push(Objective { metric: name.clone(), direction });
     }
     Ok(objectives)
+}
+
+/// Returns the metric that a word for an objective stands for; of energy, the more exact that the run has. Another text is a
+/// metric already.
+fn in_full(name: &str, run: &Run) -> String {
+    match name {
+        "latency" => "latency.p99",
+        "throughput" => "throughput.samples",
+        "cost" => COST,
+        "energy" => {
+            let has = |metric: &str| run.cases.iter().any(|case| case.value(metric).is_some());
+            if has(DEVICE_ENERGY) { DEVICE_ENERGY } else { PACKAGE_ENERGY }
+        }
+        metric => metric,
+    }
+    .to_owned()
 }
 
 /// Returns unit and direction of a metric of this run.

@@ -251,6 +251,20 @@ fn a_real_loss_of_accuracy_is_said() {
     cpu · fp32 · batch 64: p99 latency is a gap: needs 368 queries, has 203.
     gpu · int8 · batch 1 · single-stream; gpu · int8 · batch 1 · offline: the backend `gpu` does not support int8 on `gpu:0`; it supports fp32 and fp16.
     [5eed000000000006 5eed000000000007 5eed000000000018 5eed000000000019 5eed00000000001e 5eed00000000001f]
+    # Speed-up over processors: 2.8 times at most, of resnet-50 on gpu:0
+    resnet-50 · gpu · gpu:0 · int8 · batch 16 · offline is 2.80 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 64 · offline is 2.48 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 16 · offline is 1.53 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · int8 · batch 4 · offline is 1.05 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 4 · offline is 0.58 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · int8 · batch 4 · single-stream is 0.31 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · int8 · batch 16 · single-stream is 0.21 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 1 · single-stream is 0.19 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 4 · single-stream is 0.17 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 1 · offline is 0.16 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 16 · single-stream is 0.12 times as fast as cpu, of one process.
+    resnet-50 · gpu · gpu:0 · fp32 · batch 64 · single-stream is 0.05 times as fast as cpu, of one process.
+    [5eed00000000001d 5eed00000000000d 5eed000000000017 5eed000000000015 5eed00000000001b 5eed000000000013 5eed00000000001a 5eed000000000008 5eed00000000001c 5eed000000000010 5eed000000000012 5eed000000000011 5eed000000000014 5eed000000000016]
     ");
 }
 

@@ -652,6 +652,7 @@ fn spec(id: &str, index: u64, key: &CaseKey, gpu: bool) -> CaseSpec {
         },
         seed: 0,
         process: 0,
+        asked: None,
     }
 }
 

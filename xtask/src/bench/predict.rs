@@ -1,0 +1,60 @@
+//! How good predictions of cases that were not measured are: on a run that is measured here, and on the kept runs of an H200.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::machine::{Machine, load};
+use super::write;
+use crate::layout::{self, Profile};
+use crate::shell::{At, Failed, cargo, command, relative, root, say};
+
+/// The kept runs with at least three batches of a family.
+const KEPT: &str = "docs/reference/h200/20261128T143439Z-h200-1402e1";
+
+/// Measures, or takes the folder of a run of the same manifest; then writes the page.
+pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
+    let (machine, before) = (Machine::here(), load());
+    let measured = match given {
+        [folder] => PathBuf::from(folder),
+        [] => measure()?,
+        [_, unknown, ..] => {
+            return Err(Failed::new(format!("`{unknown}` means nothing to this bench")));
+        }
+    };
+    say("bench: held-out cases of these runs");
+    let line = cargo().args(["run", "--quiet", "--release", "--manifest-path"]);
+    let line = line.arg(root().join("plugins/Cargo.toml")).arg("--target-dir");
+    let line = line.arg(layout::target_folder()?.join("guests"));
+    let line = line.args(["--package", "recommender-predict", "--example", "validate", "--"]);
+    let table = line.arg(&measured).arg(root().join(KEPT)).read()?;
+    let manifest = relative(&root().join("docs/reference/predict/cpu.toml"));
+    write(
+        "predict",
+        &format!(
+            "# How good predictions are\n\n\
+             `cargo xtask bench predict` writes this page. It measures [`{manifest}`](predict/cpu.toml) with the backend `cpu`, \
+             or takes the folder of a run of it. {}\n\n\
+             Cases that were measured are held out, predicted by the recommender `predict` from the rest of their run at 90 %, \
+             and compared with what was measured. *Batches* are held out one by one, if their family has a smaller and a larger \
+             one. *Families* (a model, in a scenario) are held out as a whole, and predicted by their operations and bytes and \
+             the peaks of the device. An error is the larger of prediction and measurement over the smaller, less 1. \
+             `{KEPT}` is the [kept run of an H200](h200/README.md), whose records are from before costs of models.\n\n\
+             {table}\n\
+             The interval of a held-out case is made from the other cases alone. Theory promises that 80 % of 90 % intervals \
+             hold at the least, and about 90 % do, for cases that are like those they are made from.\n",
+            machine.sentence(before, load())
+        ),
+    )
+}
+
+/// Measures the manifest, and returns the run's folder.
+fn measure() -> Result<PathBuf, Failed> {
+    let built = layout::build(Profile::Debug)?;
+    say("bench: measuring the cases to hold out");
+    let results = layout::target_folder()?.join("predict");
+    let line = command(built.join("host")).args(["--quiet", "--results"]).arg(&results);
+    let _table = line.arg("run").arg(root().join("docs/reference/predict/cpu.toml")).read()?;
+    let runs = results.join("runs");
+    let newest = fs::read_dir(&runs).at(&runs)?.flatten().map(|entry| entry.path()).max();
+    newest.ok_or_else(|| Failed::new("the run left no folder"))
+}
