@@ -18,7 +18,7 @@ use std::thread;
 
 use host_manifest::Price;
 use host_record::{
-    CaseGlance, CaseKey, CaseRecord, ColumnData, Direction, FinishedGlance, MetricValue, column,
+    CaseGlance, CaseKey, CaseRecord, ColumnData, Direction, FinishedGlance, column,
 };
 use host_statistics::{
     Quantile, Resampling, Undefined, order_statistics, processes_interval, sized_estimates,
@@ -215,11 +215,6 @@ impl Figure {
     }
 
     /// Returns a metric's value, or the reason why it has none.
-    pub(crate) fn of_metric(metric: &MetricValue) -> Result<Self, String> {
-        Self::of_value(GlancedValue::from(metric))
-    }
-
-    /// As [`Figure::of_metric`], of a value that was read without the rest.
     fn of_value(metric: GlancedValue) -> Result<Self, String> {
         // The value of an extreme is not the mean of those of the processes.
         let processes = metric.process_values();
@@ -679,7 +674,13 @@ fn read_baseline(path: &Path) -> Result<RunFigures> {
 
 #[cfg(test)]
 mod tests {
+    use host_record::MetricValue;
+
     use super::*;
+
+    fn of_metric(metric: &MetricValue) -> Result<Figure, String> {
+        Figure::of_value(GlancedValue::from(metric))
+    }
 
     fn metric(values: &str) -> MetricValue {
         MetricValue {
@@ -695,8 +696,8 @@ mod tests {
     }
 
     fn example() -> RunFigures {
-        let single = Figure::of_metric(&metric("5")).expect("a value");
-        let several = Figure::of_metric(&metric("4 5 6")).expect("a value");
+        let single = of_metric(&metric("5")).expect("a value");
+        let several = of_metric(&metric("4 5 6")).expect("a value");
         let case = |id: &str, metrics| CaseFigures {
             id: id.into(),
             key: CaseKey::new("m \"quoted\"", "b", "d:0"),
@@ -722,10 +723,10 @@ mod tests {
 
     #[test]
     fn an_interval_is_stated_at_the_confidence_that_it_has() {
-        let figure = Figure::of_metric(&metric("5")).expect("a value");
+        let figure = of_metric(&metric("5")).expect("a value");
         let interval = figure.interval();
         assert_eq!((interval, figure.confidence), (Ok(Some((4.0, 6.0))), 0.99));
-        let figure = Figure::of_metric(&metric("4 5 6")).expect("a value");
+        let figure = of_metric(&metric("4 5 6")).expect("a value");
         // t(0.975; 2) = 4.3027, times 1 / √3.
         let (low, _) = figure.interval().expect("one").expect("several processes");
         assert!((low - (5.0 - 2.4842)).abs() < 1e-3 && figure.confidence == CONFIDENCE, "{low}");

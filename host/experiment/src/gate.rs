@@ -465,6 +465,7 @@ mod tests {
             main: Some(figure(LATENCY, "ns", Direction::Lower, levels)),
             metrics: Vec::new(),
             gaps: BTreeMap::new(),
+            price_per_hour: None,
         };
         RunFigures {
             run: "run".into(),
