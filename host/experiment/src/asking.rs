@@ -128,7 +128,9 @@ impl MoreCases for Wishes {
             return Err("the time that the manifest grants is used up".to_owned());
         }
         if self.planner.manifest.experiment.measure.order == Order::Paired {
-            return Err("cases that are measured in pairs have no place for a single one".to_owned());
+            return Err(
+                "cases that are measured in pairs have no place for a single one".to_owned()
+            );
         }
         let Some((like, _)) = self.known.cases.get(like) else {
             return Err(format!("{like:?} is not a case of this run"));

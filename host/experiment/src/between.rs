@@ -59,7 +59,10 @@ pub fn between(first: &RunFigures, second: &RunFigures, sides: &Sides) -> Result
     };
     // Cases are matched by their ids: each case of the first side gets that of its counterpart.
     let mut counterparts: BTreeMap<Vec<Option<String>>, Vec<&CaseFigures>> = BTreeMap::new();
-    second.cases.iter().for_each(|case| counterparts.entry(place(&case.key)).or_default().push(case));
+    second
+        .cases
+        .iter()
+        .for_each(|case| counterparts.entry(place(&case.key)).or_default().push(case));
     let mut renamed = first.clone();
     for case in &mut renamed.cases {
         if let Some([counterpart]) = counterparts.get(&place(&case.key)).map(Vec::as_slice) {
@@ -244,6 +247,9 @@ mod tests {
     fn a_value_that_is_not_there_is_named_with_those_that_are() {
         let run = run(vec![case("1", "a", "cpu:0", 1, 1e3)], &[]);
         let error = between(&run, &run, &sides("backend=a,cuda")).expect_err("no such backend");
-        assert_eq!(error.to_string(), "the run `run` has measured no case with backend `cuda`; it has: a");
+        assert_eq!(
+            error.to_string(),
+            "the run `run` has measured no case with backend `cuda`; it has: a"
+        );
     }
 }

@@ -130,7 +130,8 @@ fn on_all_processors<T: Sync, R: Send>(items: &[T], map: impl Fn(&T) -> R + Sync
             scope.spawn(move || -> Vec<R> { <[T]>::iter(items).map(map).collect() })
         };
         let parts: Vec<_> = items.chunks(each).map(part).collect();
-        let joined = parts.into_iter().map(|part| part.join().unwrap_or_else(|it| resume_unwind(it)));
+        let joined =
+            parts.into_iter().map(|part| part.join().unwrap_or_else(|it| resume_unwind(it)));
         joined.flatten().collect()
     })
 }

@@ -300,10 +300,7 @@ impl Manifest {
         let Files { models, structures, data, .. } = files;
         let (models, structures, data) = (models.clone(), structures.clone(), data.clone());
         let (machine, memory_bytes) = (host_machine::name(), memory());
-        Plan::new(
-            experiment,
-            Facts { machine, memory_bytes, models, structures, data, backends },
-        )
+        Plan::new(experiment, Facts { machine, memory_bytes, models, structures, data, backends })
     }
 
     /// Checks the files with inputs and labels of each model, in a worker: their shapes, types and numbers of examples

@@ -26,9 +26,12 @@ pub(crate) fn efficiency(before: &CaseFigures, after: &CaseFigures) -> Vec<(Figu
     let measured = |name: &&str| before.figure(name).and(after.figure(name)).is_some();
     let energy = ENERGY.into_iter().find(measured).map(|name| {
         let of = |case: &CaseFigures| {
-            derived("efficiency.per-energy", "1/J", [Some(case.figure(name)?), None], |[energy, _]| {
-                1.0 / energy
-            })
+            derived(
+                "efficiency.per-energy",
+                "1/J",
+                [Some(case.figure(name)?), None],
+                |[energy, _]| 1.0 / energy,
+            )
         };
         (of(before), of(after))
     });

@@ -17,15 +17,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use host_manifest::Price;
-use host_record::{
-    CaseGlance, CaseKey, CaseRecord, ColumnData, Direction, FinishedGlance, column,
-};
+use host_record::{CaseGlance, CaseKey, CaseRecord, ColumnData, Direction, FinishedGlance, column};
 use host_statistics::{
     Quantile, Resampling, Undefined, order_statistics, processes_interval, sized_estimates,
 };
 use host_store::{
-    ExampleOutcomes, Facts, GlancedValue, PluginRole, ResultsFolder, RunFolder, StoreError, device_facts,
-    machine_facts,
+    ExampleOutcomes, Facts, GlancedValue, PluginRole, ResultsFolder, RunFolder, StoreError,
+    device_facts, machine_facts,
 };
 use serde::{Deserialize, Serialize};
 

@@ -614,9 +614,8 @@ impl StartedRun {
         let processes = self.plan.processes_of_each();
         let total = cases.len() as u64 * u64::from(processes);
         observer.progress(Progress::MeasuringMore { cases, total });
-        let of_process = |process| {
-            cases.iter().map(move |case| CaseSpec { process, ..case.clone() })
-        };
+        let of_process =
+            |process| cases.iter().map(move |case| CaseSpec { process, ..case.clone() });
         let items: Vec<PlannedCase> = (0..processes)
             .flat_map(of_process)
             .filter(|case| !self.writer.is_recorded(&case.id, case.process))

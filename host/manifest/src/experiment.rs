@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    AxesChoice, CaseKey, InputSource, MeasureSettings, Mode, PlacementRule, Precision, Rate, Scenario,
-    Tolerance,
+    AxesChoice, CaseKey, InputSource, MeasureSettings, Mode, PlacementRule, Precision, Rate,
+    Scenario, Tolerance,
 };
 use semver::VersionReq;
 use serde_json::{Map, Value, json};

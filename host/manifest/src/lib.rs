@@ -35,8 +35,7 @@ use toml::de::{DeTable, DeValue};
 use crate::document::Manifest;
 pub use crate::error::{ManifestError, ManifestErrors};
 pub use crate::experiment::{
-    Ask,
-    Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
+    Ask, Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
     PluginUse, Price, Recommender,
 };
 pub use crate::mentions::{

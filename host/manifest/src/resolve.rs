@@ -17,10 +17,9 @@ use semver::VersionReq;
 use serde_json::Map;
 
 use crate::document::{
-    AskTable, AxesTable, BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable, ExperimentTable,
-    LimitTable, Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable, PriceTable,
-    RecommendTable,
-    SyntheticTable, ToleranceTable, TolerancesTable,
+    AskTable, AxesTable, BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable,
+    ExperimentTable, LimitTable, Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable,
+    PriceTable, RecommendTable, SyntheticTable, ToleranceTable, TolerancesTable,
 };
 use crate::experiment::{
     Ask, Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,

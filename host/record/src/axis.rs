@@ -121,7 +121,9 @@ fn name(place: &mut String, text: &str) -> Result<(), String> {
 
 fn count(text: &str) -> Result<u32, String> {
     let found: Option<u32> = text.parse().ok();
-    found.filter(|count| *count > 0).ok_or_else(|| "a count is a whole number of at least 1".to_owned())
+    found
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "a count is a whole number of at least 1".to_owned())
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

@@ -238,8 +238,8 @@ fn finished(mut lines: Vec<GlancedLine>) -> CaseGlance {
 mod tests {
     use super::*;
     use crate::{
-        Breach, CaseSpec, Doubt, InvalidReason, MeasureSettings, Outcome, Pace, Phase,
-        Processes, RateSearch, SearchEnd, Verdict, Warning, WorkerReport,
+        Breach, CaseSpec, Doubt, InvalidReason, MeasureSettings, Outcome, Pace, Phase, Processes,
+        RateSearch, SearchEnd, Verdict, Warning, WorkerReport,
     };
 
     fn record(case_id: &str, process: u32, processes: u32, outcome: Outcome) -> CaseRecord {
@@ -298,32 +298,59 @@ mod tests {
             unserved: 0,
             lateness: None,
         };
-        let searched = |rate| WorkerReport {
-            search: Some(search.clone()),
-            pace: Some(pace(rate)),
-            ..plain()
+        let searched =
+            |rate| WorkerReport { search: Some(search.clone()), pace: Some(pace(rate)), ..plain() };
+        let verdict = |reasons| {
+            Some(Verdict { rules: None, reasons, early_stopping: None, departures: Vec::new() })
         };
-        let verdict = |reasons| Some(Verdict { rules: None, reasons, early_stopping: None, departures: Vec::new() });
         let invalid = InvalidReason { process: 0, breach: Breach::CutShort };
         let lines = [
             record("simple", 0, 1, finished(plain())),
             record("given", 0, 1, finished(WorkerReport { pace: Some(pace(3.0)), ..plain() })),
-            record("late", 1, 2, finished(WorkerReport { warnings: vec![warning(0)], ..searched(5.0) })),
-            record("valid", 0, 1, finished(WorkerReport { verdict: verdict(Vec::new()), ..plain() })),
-            record("invalid", 0, 1, finished(WorkerReport { verdict: verdict(vec![invalid]), ..plain() })),
+            record(
+                "late",
+                1,
+                2,
+                finished(WorkerReport { warnings: vec![warning(0)], ..searched(5.0) }),
+            ),
+            record(
+                "valid",
+                0,
+                1,
+                finished(WorkerReport { verdict: verdict(Vec::new()), ..plain() }),
+            ),
+            record(
+                "invalid",
+                0,
+                1,
+                finished(WorkerReport { verdict: verdict(vec![invalid]), ..plain() }),
+            ),
             record("late", 0, 2, finished(searched(7.0))),
             record(
                 "simulated",
                 0,
                 1,
-                finished(WorkerReport { used: [("simulated".into(), "yes".into())].into(), ..plain() }),
+                finished(WorkerReport {
+                    used: [("simulated".into(), "yes".into())].into(),
+                    ..plain()
+                }),
             ),
             record("cut-off", 0, 2, finished(plain())),
             record("half", 0, 2, finished(plain())),
-            record("half", 1, 2, Outcome::Failed { failure: Failure::ExitCode { code: 3, phase: Phase::Load } }),
+            record(
+                "half",
+                1,
+                2,
+                Outcome::Failed { failure: Failure::ExitCode { code: 3, phase: Phase::Load } },
+            ),
             CaseRecord {
                 spec: None,
-                ..record("gap", 0, 1, Outcome::Gap { gap: Gap::PluginFailed { plugin_message: "no".into() } })
+                ..record(
+                    "gap",
+                    0,
+                    1,
+                    Outcome::Gap { gap: Gap::PluginFailed { plugin_message: "no".into() } },
+                )
             },
         ];
         let (mut whole, mut short) = (Processes::default(), Glances::default());

@@ -40,8 +40,8 @@ pub use results_folder::{
     DATABASE_FILE, DamagedRun, ResultsFolder, RunEntry, RunState, list_table,
 };
 pub use run::{
-    CaseFile, Counts, ExampleOutcomes, Flaw, GlancedValue, Loss, LostFile, LostReference, NewRun, PlanLine, PlanWriter,
-    PluginRole, Program, RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder,
-    RunHeader, RunPlugin, RunWriter, TornLine,
+    CaseFile, Counts, ExampleOutcomes, Flaw, GlancedValue, Loss, LostFile, LostReference, NewRun,
+    PlanLine, PlanWriter, PluginRole, Program, RecommendationRecord, Records, ResultRecord,
+    RunFinished, RunFolder, RunHeader, RunPlugin, RunWriter, TornLine,
 };
 pub use views::{EmptyViews, Past, RunViews};

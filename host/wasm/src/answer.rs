@@ -10,8 +10,8 @@ use semver::Version;
 
 use crate::amounts;
 use crate::bindings::{metric, recommender, run_metric};
-use crate::error::shortened;
 use crate::description::Description;
+use crate::error::shortened;
 
 /// Limit on the values of one metric for one case, and on a recommender's pieces of advice. A guest that exceeds it
 /// is faulty.
@@ -394,7 +394,8 @@ pub(crate) fn predictions(
         if one.metric.trim().is_empty() {
             return Err("a prediction names no metric".to_owned());
         }
-        let wrong = |what: &str| Err(format!("the prediction of `{}` {what}", shortened(&one.metric)));
+        let wrong =
+            |what: &str| Err(format!("the prediction of `{}` {what}", shortened(&one.metric)));
         let (low, high) = one.interval;
         if ![one.value, low, high].iter().all(|number| number.is_finite()) {
             return wrong("has a value that is not a finite number");

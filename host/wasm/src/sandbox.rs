@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Mutex;
 
-use host_record::{
-    CaseColumns, Column, ColumnData, MetricValue, Table, Views, asks_for,
-};
+use host_record::{CaseColumns, Column, ColumnData, MetricValue, Table, Views, asks_for};
 use wasmtime::{Engine, Store, Trap, WasmBacktrace};
 
 use crate::advice::{Advice, MoreCases};

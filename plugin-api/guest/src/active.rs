@@ -127,7 +127,10 @@ impl RecommenderHost for RecordingHost {
         }
         self.wishes.push(Wish {
             like: like.to_owned(),
-            changes: changes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            changes: changes
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
             reason: reason.to_owned(),
         });
         Ok(())

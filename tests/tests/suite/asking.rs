@@ -27,7 +27,8 @@ fn run(place: &Place, recommend: &str) -> (Value, Vec<Value>) {
     (run, lines.collect())
 }
 
-const WIDE: &str = "limits = [{ metric = \"memory.peak\", at-most = \"64 GiB\" }]\noptions = { up-to = 16 }\n";
+const WIDE: &str =
+    "limits = [{ metric = \"memory.peak\", at-most = \"64 GiB\" }]\noptions = { up-to = 16 }\n";
 
 #[test]
 fn a_search_for_the_largest_batch_measures_cases_beyond_the_matrix() {
@@ -71,12 +72,16 @@ fn a_grant_ends_a_search_and_without_one_nothing_is_measured() {
 #[test]
 fn a_limit_below_the_model_is_one_clear_answer() {
     let place = Place::new();
-    let limit = "limits = [{ metric = \"memory.peak\", at-most = \"1 MiB\" }]\nask = { cases = 9 }\n";
+    let limit =
+        "limits = [{ metric = \"memory.peak\", at-most = \"1 MiB\" }]\nask = { cases = 9 }\n";
     let (run, plan) = self::run(&place, limit);
     let batches: Vec<_> = plan.iter().map(|line| line["key"]["batch"].as_u64()).collect();
     assert_eq!(batches, [2, 1].map(Some));
     let title = run["recommendations"][0]["title"].as_str().expect("a title");
-    assert!(title.contains("nothing fits within memory.peak ≤ 1") && title.contains("not even batch 1"), "{title}");
+    assert!(
+        title.contains("nothing fits within memory.peak ≤ 1") && title.contains("not even batch 1"),
+        "{title}"
+    );
 }
 
 /// A host that is stopped after a case was asked for, and before the advice, goes on when it is resumed.

@@ -51,7 +51,8 @@ fn variants_are_compared_within_a_run_and_by_their_examples() {
             file("digits-test-labels.npy")
         )
     };
-    let (trained, untrained) = (model("good", "digits.onnx"), model("bad", "digits-untrained.onnx"));
+    let (trained, untrained) =
+        (model("good", "digits.onnx"), model("bad", "digits-untrained.onnx"));
     place.write(
         "it.toml",
         &format!(
@@ -70,7 +71,10 @@ fn variants_are_compared_within_a_run_and_by_their_examples() {
     let found = compare("model=good,bad");
     let cases = found["cases"].as_array().expect("cases");
     assert_eq!((cases.len(), &found["in-one-run-only"]), (1, &0.into()));
-    assert_eq!((&cases[0]["redefined"], &found["conditions"]), (&false.into(), &serde_json::json!([])));
+    assert_eq!(
+        (&cases[0]["redefined"], &found["conditions"]),
+        (&false.into(), &serde_json::json!([]))
+    );
     let named = |list: &serde_json::Value, name: &str| {
         let all = list.as_array().expect("a list").iter();
         all.clone().find(|one| one["metric"] == name).expect(name).clone()
@@ -94,7 +98,11 @@ fn variants_are_compared_within_a_run_and_by_their_examples() {
     assert!(text.contains("Efficiency") && text.contains("McNemar's p below 0.001"), "{text}");
     assert!(shown.stderr.contains("order = \"interleaved\""), "{}", shown.stderr);
     let wrong = place.run(&["compare", "latest", "--between", "model=good,ugly"]).expect(7);
-    assert!(wrong.stderr.contains("no case with model `ugly`; it has: bad, good"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("no case with model `ugly`; it has: bad, good"),
+        "{}",
+        wrong.stderr
+    );
     let wrong = place.run(&["compare", "latest", "--between", "colour=red,blue"]).expect(2);
     assert!(wrong.stderr.contains("is none of: model, backend"), "{}", wrong.stderr);
 }

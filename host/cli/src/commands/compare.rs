@@ -215,8 +215,14 @@ fn show_changes(
         Column::new("metric", written(&|_, one| visible::line(&one.metric).into_owned())),
         Column { right: true, ..Column::new("change", written(&|_, one| change_shown(one))) },
         Column::new("verdict", written(&|_, one| verdict_shown(one, margin))),
-        Column { gives_way: 1, ..Column::new("first", written(&|_, one| figure_shown(&one.before))) },
-        Column { gives_way: 2, ..Column::new("second", written(&|_, one| figure_shown(&one.after))) },
+        Column {
+            gives_way: 1,
+            ..Column::new("first", written(&|_, one| figure_shown(&one.before)))
+        },
+        Column {
+            gives_way: 2,
+            ..Column::new("second", written(&|_, one| figure_shown(&one.after)))
+        },
     ];
     let heading = printer.palette().heading(heading);
     let (drawn, _) = table::fit(columns, printer.width());

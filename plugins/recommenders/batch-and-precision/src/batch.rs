@@ -43,7 +43,8 @@ impl Line<'_> {
     /// Returns the largest batch that fits, below the smallest that does not.
     fn fitting(&self) -> Option<u32> {
         let most = self.too_large();
-        let fits = self.batches.iter().filter(|(_, (verdict, _))| matches!(verdict, Verdict::Fits { .. }));
+        let fits =
+            self.batches.iter().filter(|(_, (verdict, _))| matches!(verdict, Verdict::Fits { .. }));
         fits.map(|(batch, _)| *batch).filter(|batch| most.is_none_or(|most| *batch < most)).max()
     }
 
@@ -185,7 +186,11 @@ fn found(
         cases.push(case.id.clone());
     }
     if let Some((Verdict::TooLarge(why), case)) = too_large.and_then(|it| line.batches.get(&it)) {
-        lines.push(format!("Batch {} does not fit: {}.", case.key.batch, why.trim_end_matches('.')));
+        lines.push(format!(
+            "Batch {} does not fit: {}.",
+            case.key.batch,
+            why.trim_end_matches('.')
+        ));
         cases.push(case.id.clone());
     }
     let asked: Vec<_> = line
@@ -197,7 +202,10 @@ fn found(
         let mut batches: Vec<u32> = asked.iter().map(|(_, case)| case.key.batch).collect();
         batches.sort_unstable();
         let batches: Vec<String> = batches.iter().map(u32::to_string).collect();
-        lines.push(format!("Measured for this search, beyond the matrix: batch {}.", batches.join(", ")));
+        lines.push(format!(
+            "Measured for this search, beyond the matrix: batch {}.",
+            batches.join(", ")
+        ));
         cases.extend(asked.iter().map(|(_, case)| case.id.clone()));
     }
     let (title, kind) = match (step, fitting) {
@@ -207,7 +215,10 @@ fn found(
                 Some(_) => " (not certain: another process may break the limit)".to_owned(),
                 None => format!(", the largest that was to be tried (`up-to` {})", options.up_to),
             };
-            (format!("{family}: batch {batch} is the largest within {bounds}{known}"), "largest-batch")
+            (
+                format!("{family}: batch {batch} is the largest within {bounds}{known}"),
+                "largest-batch",
+            )
         }
         (Step::Nothing, _) => {
             lines.push(

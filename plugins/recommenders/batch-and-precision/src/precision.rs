@@ -16,11 +16,7 @@ const THROUGHPUT: &str = "throughput.samples";
 const CONFIDENCE: f64 = 0.95;
 
 /// Asks for precisions that were not measured, each once for each configuration, and returns why some cannot be had.
-pub(crate) fn ask(
-    host: &mut dyn RecommenderHost,
-    run: &Run,
-    options: &Options,
-) -> Vec<String> {
+pub(crate) fn ask(host: &mut dyn RecommenderHost, run: &Run, options: &Options) -> Vec<String> {
     let mut refused = Vec::new();
     for (name, cases) in groups(run) {
         for precision in &options.precisions {
@@ -79,7 +75,8 @@ pub(crate) fn cheapest(
         let finished = cases.iter().filter(|case| case.is_finished());
         let accurate: Vec<(&Case, f64)> =
             finished.filter_map(|case| Some((*case, case.value(ACCURACY)?))).collect();
-        let best = accurate.iter().copied().reduce(|best, one| if one.1 > best.1 { one } else { best });
+        let best =
+            accurate.iter().copied().reduce(|best, one| if one.1 > best.1 { one } else { best });
         let Some((best, most)) = best.filter(|_| accurate.len() > 1) else { continue };
         let mut rated: Vec<Rated<'_>> = accurate
             .iter()
@@ -105,9 +102,10 @@ pub(crate) fn cheapest(
             .iter()
             .filter(|one| -one.difference <= within + 1e-12 && keeps_limits(one.case))
             .collect();
-        let chosen = eligible.iter().copied().reduce(|best, one| {
-            if one.value > best.value { one } else { best }
-        });
+        let chosen = eligible
+            .iter()
+            .copied()
+            .reduce(|best, one| if one.value > best.value { one } else { best });
         advice.push(match chosen {
             Some(chosen) => choice(run, &name, chosen, best, &rated, within, refused),
             None => nothing(run, &name, &rated, limits, within),

@@ -22,13 +22,10 @@ pub fn recommendation(
     check: String,
 ) -> Recommendation {
     let mut seen = std::collections::BTreeSet::new();
-    let attributes: BTreeMap<String, String> = [
-        ("kind", kind.to_owned()),
-        ("confidence", confidence.to_owned()),
-        ("check", check),
-    ]
-    .map(|(name, value)| (name.to_owned(), value))
-    .into();
+    let attributes: BTreeMap<String, String> =
+        [("kind", kind.to_owned()), ("confidence", confidence.to_owned()), ("check", check)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into();
     Recommendation {
         title,
         explanation: lines.join("\n"),

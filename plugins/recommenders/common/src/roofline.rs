@@ -462,7 +462,8 @@ fn solve(rows: &[[f64; 3]], times: &[f64], places: &[usize]) -> Option<[f64; 3]>
     let scale: Vec<f64> = places
         .iter()
         .map(|place| {
-            let sum: f64 = rows.iter().zip(times).map(|(row, time)| (row[*place] / time).powi(2)).sum();
+            let sum: f64 =
+                rows.iter().zip(times).map(|(row, time)| (row[*place] / time).powi(2)).sum();
             sum.sqrt()
         })
         .collect();
@@ -536,8 +537,9 @@ mod tests {
         // Times that grow faster than the batch have no overhead, and not a negative one.
         let found = fit(&rows, &[1.0, 3.0, 20.0], 2);
         assert!(found[0] == 0.0 && found[1] > 0.0, "{found:?}");
-        let ideal: Vec<[f64; 3]> =
-            [(1e-3, 5e-6), (4e-3, 2e-6), (2e-4, 8e-5), (3e-3, 7e-5)].map(|(c, m)| [1.0, c, m]).into();
+        let ideal: Vec<[f64; 3]> = [(1e-3, 5e-6), (4e-3, 2e-6), (2e-4, 8e-5), (3e-3, 7e-5)]
+            .map(|(c, m)| [1.0, c, m])
+            .into();
         let times: Vec<f64> = ideal.iter().map(|row| 1e-4 + 2.0 * row[1] + 3.0 * row[2]).collect();
         let found = fit(&ideal, &times, 3);
         for (term, expected) in found.into_iter().zip([1e-4, 2.0, 3.0]) {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_guest::{Error, Recommendation};
 use report_common::{
-    Axis, AxisRole, Case, Configuration, Direction, Doubt, Labels, Order, Outcome, Run, Scenario, Warning,
-    WarningKind, configurations, humanise_metric,
+    Axis, AxisRole, Case, Configuration, Direction, Doubt, Labels, Order, Outcome, Run, Scenario,
+    Warning, WarningKind, configurations, humanise_metric,
 };
 
 use crate::judge::{CLEARLY, Candidate, Reading, Verdict, differ, differ_at, front, rated_in};
@@ -108,21 +108,22 @@ fn check(run: &Run, advice: &Recommendation) -> String {
         let others = ids.filter_map(|id| run.case(id));
         let differs = |axis: &&Axis, other: &Case| axis.of(&chosen.key) != axis.of(&other.key);
         others.into_iter().find_map(|other| {
-            let axes: Vec<&Axis> =
-                Axis::ALL.iter().filter(|axis| differs(axis, other)).collect();
+            let axes: Vec<&Axis> = Axis::ALL.iter().filter(|axis| differs(axis, other)).collect();
             // A backend brings its device.
             let axis = match axes.as_slice() {
                 [axis] => axis,
                 [axis, Axis::Device] if **axis == Axis::Backend => axis,
                 _ => return None,
             };
-            let [one, two] = [&other.key, &chosen.key].map(|key| axis.value(key).unwrap_or_default());
+            let [one, two] =
+                [&other.key, &chosen.key].map(|key| axis.value(key).unwrap_or_default());
             Some(format!("`host compare {} --between {axis}={one},{two}`", run.id))
         })
     };
     let speed_up = || {
         (advice.attributes.get("kind").map(String::as_str) == Some("speed-up")).then_some(())?;
-        let [other, processor] = [run.case(advice.cases.first()?)?, run.case(advice.cases.get(1)?)?];
+        let [other, processor] =
+            [run.case(advice.cases.first()?)?, run.case(advice.cases.get(1)?)?];
         let (first, second) = (&processor.key.backend, &other.key.backend);
         Some(format!("`host compare {} --between backend={first},{second}`", run.id))
     };
@@ -349,7 +350,9 @@ impl<'a, 'o> Group<'a, 'o> {
             let processes: Option<Vec<&[f64]>> =
                 readings.iter().map(|reading| reading.processes.as_deref()).collect();
             let is_lower_better = objective.direction == Direction::Lower;
-            let Some(ranked) = processes.and_then(|it| ranks(&it, is_lower_better)) else { continue };
+            let Some(ranked) = processes.and_then(|it| ranks(&it, is_lower_better)) else {
+                continue;
+            };
             let shown = ranked.iter().take(MAXIMUM_RANKED).enumerate();
             let shown = shown.map(|(rank, (which, right))| {
                 format!("{}. {} ({:.0} %)", rank + 1, rivals[*which].label, 100.0 * right)
@@ -361,7 +364,12 @@ impl<'a, 'o> Group<'a, 'o> {
             };
             lines.push(format!("By {}: {}{rest}.", objective.best(), shown.join(", ")));
             let (first, right) = ranked[0];
-            firsts.push(format!("{} first by {} ({:.0} %)", rivals[first].label, objective.best(), 100.0 * right));
+            firsts.push(format!(
+                "{} first by {} ({:.0} %)",
+                rivals[first].label,
+                objective.best(),
+                100.0 * right
+            ));
             ranked.iter().for_each(|(which, _)| rests_on.add(readings[*which].case));
         }
         if lines.is_empty() {
@@ -595,8 +603,10 @@ impl<'a, 'o> Group<'a, 'o> {
         {
             return Some(
                 match winners.iter().chain(rivals.iter().copied()).any(|one| is_asked(one)) {
-                    true => "some were measured after the others, as a recommender asked for them".to_owned(),
-                    false => "measured one after the other, not with `order = \"interleaved\"`".to_owned(),
+                    true => "some were measured after the others, as a recommender asked for them"
+                        .to_owned(),
+                    false => "measured one after the other, not with `order = \"interleaved\"`"
+                        .to_owned(),
                 },
             );
         }

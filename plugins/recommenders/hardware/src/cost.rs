@@ -11,12 +11,16 @@ const SAMPLES: f64 = 1e6;
 /// Adds the cost of a million samples to each case with a price and a throughput.
 pub(crate) fn add(run: &mut Run, prices: &[PriceOption]) -> Result<(), Error> {
     if let Some(wrong) = prices.iter().find(|it| !(it.per_hour > 0.0 && it.per_hour.is_finite())) {
-        return Err(Error::Options(format!("prices: that of `{}` is not above zero", wrong.backend)));
+        return Err(Error::Options(format!(
+            "prices: that of `{}` is not above zero",
+            wrong.backend
+        )));
     }
     for case in &mut run.cases {
         let of = |device: Option<&str>| {
-            let is_it =
-                |it: &&PriceOption| it.backend == case.key.backend && it.device.as_deref() == device;
+            let is_it = |it: &&PriceOption| {
+                it.backend == case.key.backend && it.device.as_deref() == device
+            };
             prices.iter().find(is_it).map(|price| price.per_hour)
         };
         let Some(price) = of(Some(&case.key.device)).or_else(|| of(None)) else { continue };
@@ -60,9 +64,13 @@ mod tests {
             interval: Some((500.0, 2000.0)),
             unit: "1/s".into(),
             direction: Direction::Higher,
-            attributes: [("process-values", "500 2000"), ("prediction-low", "250"), ("prediction-high", "4000")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            attributes: [
+                ("process-values", "500 2000"),
+                ("prediction-low", "250"),
+                ("prediction-high", "4000"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         };
         // A million samples take 1,000 seconds.
         let found = cost(&throughput, 3.6);

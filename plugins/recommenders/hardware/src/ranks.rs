@@ -91,7 +91,10 @@ mod tests {
         assert_eq!(places, [1, 0, 2]);
         assert!(found[0].1 > 0.98, "{found:?}");
         // The other two differ by a tenth of their spread.
-        assert!((0.45..0.65).contains(&found[1].1) && (0.45..0.65).contains(&found[2].1), "{found:?}");
+        assert!(
+            (0.45..0.65).contains(&found[1].1) && (0.45..0.65).contains(&found[2].1),
+            "{found:?}"
+        );
         let highest = ranks(&near, false).expect("processes");
         assert_eq!(highest.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [2, 0, 1]);
         assert_eq!(ranks(&[&[1.0], &[2.0, 3.0]], true), None);

@@ -23,7 +23,11 @@ impl SpeedUp<'_> {
             Some((low, high)) => format!(" ({low:.2} to {high:.2})"),
             None => ", of one process".to_owned(),
         };
-        format!("{} is {factor:.2} times as fast as {}{bounds}.", case_label(case), processor.key.backend)
+        format!(
+            "{} is {factor:.2} times as fast as {}{bounds}.",
+            case_label(case),
+            processor.key.backend
+        )
     }
 }
 
@@ -42,8 +46,7 @@ pub(crate) fn speed_ups(run: &Run) -> Vec<SpeedUp<'_>> {
         let simulated = case.report().is_none_or(|report| report.used.contains_key("simulated"));
         !simulated && case.valid() != Some(false)
     };
-    let is_processor =
-        |case: &Case| case.spec().is_some_and(|spec| spec.device.kind == "cpu");
+    let is_processor = |case: &Case| case.spec().is_some_and(|spec| spec.device.kind == "cpu");
     let (processors, others): (Vec<&Case>, Vec<&Case>) =
         run.cases.iter().filter(is_sound).partition(|case| is_processor(case));
     let found = others.into_iter().filter_map(|case| {
@@ -53,13 +56,12 @@ pub(crate) fn speed_ups(run: &Run) -> Vec<SpeedUp<'_>> {
         let is_same = |other: &&&Case| same.all(|axis| axis.of(&case.key) == axis.of(&other.key));
         let with_value = processors.iter().filter(is_same);
         let with_value = with_value.filter_map(|other| Some((*other, other.value(metric)?)));
-        let (processor, base) = with_value.reduce(|best, one| {
-            if (one.1 < best.1) == is_lower_better { one } else { best }
-        })?;
+        let (processor, base) = with_value
+            .reduce(|best, one| if (one.1 < best.1) == is_lower_better { one } else { best })?;
         let [own, reference] = [case, processor].map(|case| case.result(metric)?.process_values());
-        let found = own.zip(reference).and_then(|(own, reference)| {
-            ratio(&own, &reference, CONFIDENCE).ok()
-        });
+        let found = own
+            .zip(reference)
+            .and_then(|(own, reference)| ratio(&own, &reference, CONFIDENCE).ok());
         let found = found.map(|found| if is_lower_better { found } else { found.mirrored() });
         let plain = if is_lower_better { base / value } else { value / base };
         Some(SpeedUp {

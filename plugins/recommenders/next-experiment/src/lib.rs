@@ -189,7 +189,9 @@ fn of_task(
     let predictor = Predictor::new(cases.iter().filter_map(|case| observation(case)));
     let rate = |one: &Observation| one.batch / one.seconds;
     let keeps = |case: &Case| {
-        limits.iter().all(|limit| case.value(&limit.metric).is_some_and(|value| value <= limit.bound))
+        limits
+            .iter()
+            .all(|limit| case.value(&limit.metric).is_some_and(|value| value <= limit.bound))
     };
     let observations = || predictor.families().flat_map(|(_, family)| family);
     let mut ranked: Vec<&Observation> = observations()
@@ -199,7 +201,9 @@ fn of_task(
     let Some(best) = ranked.first() else {
         return vec![recommendation(
             "next-experiment",
-            format!("{name}: nothing measured keeps the limits: try smaller batches, or other hardware"),
+            format!(
+                "{name}: nothing measured keeps the limits: try smaller batches, or other hardware"
+            ),
             &["Every measured case breaks a limit, or lacks its metric.".to_owned()],
             cases.iter().map(|case| case.id.clone()).collect(),
             "as measured",
@@ -234,7 +238,8 @@ fn of_task(
         by_id.get(best.case.as_str()).map_or_else(String::new, |case| case.key.to_string()),
         humanise_metric("throughput.samples", rate(best), "1/s")
     ));
-    let mut rests_on: Vec<String> = candidates.iter().take(NAMED).map(|it| it.like.id.clone()).collect();
+    let mut rests_on: Vec<String> =
+        candidates.iter().take(NAMED).map(|it| it.like.id.clone()).collect();
     rests_on.push(best.case.clone());
     let key = host_key(first);
     let title = if first.gain < least_gain {
@@ -306,7 +311,8 @@ fn candidates<'a>(
                     (gain, chance) = (0.0, 0.0);
                     continue;
                 };
-                let own = seconds_of(like.key.scenario, near.batch, near_value(like)).max(f64::MIN_POSITIVE);
+                let own = seconds_of(like.key.scenario, near.batch, near_value(like))
+                    .max(f64::MIN_POSITIVE);
                 let expected = value.ln() + time - own.ln();
                 let kept = normal_tail((expected - limit.bound.ln()) / deviation);
                 gain *= kept;
@@ -354,11 +360,17 @@ fn more_processes(run: &Run, name: &str, best: &Case, second: &Case) -> Option<R
     };
     Some(recommendation(
         "more-processes",
-        format!("{name}: the two best cannot be told apart: measure {} and {} in more processes", best.key, second.key),
+        format!(
+            "{name}: the two best cannot be told apart: measure {} and {} in more processes",
+            best.key, second.key
+        ),
         &[format!("{needed}.")],
         vec![best.id.clone(), second.id.clone()],
         "95 %",
-        format!("`host run` the manifest with more `processes`, and `host results show latest`, instead of run {}", run.id),
+        format!(
+            "`host run` the manifest with more `processes`, and `host results show latest`, instead of run {}",
+            run.id
+        ),
     ))
 }
 

@@ -1,9 +1,9 @@
 //! What to measure next, on made-up runs.
 
 use plugin_guest::{ActiveRecommender, Grant, RecordingHost};
+use report_common::Scenario;
 use report_common::host_record::Precision;
 use report_common::made_up::{self, Shape, Tables};
-use report_common::Scenario;
 
 use super::*;
 
@@ -19,7 +19,13 @@ fn run(throughputs: &[(u32, f64)]) -> Tables {
         troubled: false,
     });
     for (place, (_, throughput)) in throughputs.iter().enumerate() {
-        made_up::set_value(&mut tables, place as u64, "throughput.samples", Some(*throughput), None);
+        made_up::set_value(
+            &mut tables,
+            place as u64,
+            "throughput.samples",
+            Some(*throughput),
+            None,
+        );
     }
     tables
 }
@@ -34,7 +40,10 @@ fn advise(tables: Tables, options: &str, cases: u32) -> (Vec<Recommendation>, Re
 
 /// Throughput that grows with the batch towards 1,000 samples for each second.
 fn growing(batches: &[u32]) -> Vec<(u32, f64)> {
-    batches.iter().map(|batch| (*batch, 1000.0 * f64::from(*batch) / (f64::from(*batch) + 8.0))).collect()
+    batches
+        .iter()
+        .map(|batch| (*batch, 1000.0 * f64::from(*batch) / (f64::from(*batch) + 8.0)))
+        .collect()
 }
 
 #[test]
@@ -100,7 +109,10 @@ fn a_limit_that_nothing_meets_is_one_clear_answer() {
 fn the_expected_improvement_is_that_of_a_normal_distribution() {
     // At the best itself: half a chance, and σ / √(2 π).
     let (gain, chance) = improvement(0.0, 0.1);
-    assert!((chance - 0.5).abs() < 1e-12 && (gain - 0.1 * 0.398_942_28).abs() < 1e-8, "{gain} {chance}");
+    assert!(
+        (chance - 0.5).abs() < 1e-12 && (gain - 0.1 * 0.398_942_28).abs() < 1e-8,
+        "{gain} {chance}"
+    );
     let (gain, chance) = improvement(1.0, 0.01);
     assert!((gain - 1.0).abs() < 1e-9 && chance > 0.999_999);
     assert!(improvement(-1.0, 0.1).0 < 1e-12);
@@ -112,5 +124,8 @@ fn only_latencies_can_be_limited() {
     let options = r#"{ "limits": [{ "metric": "memory.peak", "at-most": 1 }] }"#;
     let options = serde_json::from_str(options).expect("options");
     let error = NextExperiment::recommend(&mut host, options).expect_err("no latency").to_string();
-    assert_eq!(error, "options: limits: `memory.peak`: only latencies can be limited, by `at-most`");
+    assert_eq!(
+        error,
+        "options: limits: `memory.peak`: only latencies can be limited, by `at-most`"
+    );
 }

@@ -40,7 +40,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             .collect();
         row(&mut page, &name, "batches", &batches(own, &[]));
         if batches(own, &[]).found.is_empty() {
-            row(&mut page, &name, "batches, with the errors of the other runs", &batches(own, &others));
+            row(
+                &mut page,
+                &name,
+                "batches, with the errors of the other runs",
+                &batches(own, &others),
+            );
         }
         row(&mut page, &name, "families", &families(own));
     }
@@ -79,6 +84,8 @@ fn observations(folder: &Path) -> Result<Vec<Observation>, Box<dyn Error>> {
             warnings: Vec::new(),
             quantiles: Vec::new(),
             histogram: Vec::new(),
+            timeline: Vec::new(),
+            history: Vec::new(),
         };
         observations.extend(observation(&case));
     }
@@ -106,7 +113,8 @@ fn batches(own: &[Observation], others: &[Observation]) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for out in own {
         let same = || own.iter().filter(|one| one.family == out.family);
-        let is_inner = same().any(|one| one.batch < out.batch) && same().any(|one| one.batch > out.batch);
+        let is_inner =
+            same().any(|one| one.batch < out.batch) && same().any(|one| one.batch > out.batch);
         if !is_inner {
             continue;
         }

@@ -89,17 +89,26 @@ impl Default for Options {
 impl Options {
     fn check(&self) -> Result<(), Error> {
         if !(self.confidence > 0.0 && self.confidence < 1.0) {
-            return Err(Error::Options("`confidence` lies between 0 and 1, such as 0.9".to_owned()));
+            return Err(Error::Options(
+                "`confidence` lies between 0 and 1, such as 0.9".to_owned(),
+            ));
         }
         let mut key = CaseKey::new("m", "b", "d");
         for (axis, value) in self.at.iter().flatten() {
-            let axis: Axis = axis.parse().map_err(|error| Error::Options(format!("at: {error}")))?;
+            let axis: Axis =
+                axis.parse().map_err(|error| Error::Options(format!("at: {error}")))?;
             axis.set(&mut key, &value.text())
                 .map_err(|error| Error::Options(format!("at: {axis}: {error}")))?;
         }
         let is_peak = |number: f64| number.is_finite() && number > 0.0;
-        match self.peaks.iter().find(|it| !is_peak(it.flops_per_second) || !is_peak(it.bytes_per_second)) {
-            Some(wrong) => Err(Error::Options(format!("peaks of `{}` are above zero", wrong.device))),
+        match self
+            .peaks
+            .iter()
+            .find(|it| !is_peak(it.flops_per_second) || !is_peak(it.bytes_per_second))
+        {
+            Some(wrong) => {
+                Err(Error::Options(format!("peaks of `{}` are above zero", wrong.device)))
+            }
             None => Ok(()),
         }
     }
@@ -157,8 +166,9 @@ fn predict(run: &Run, options: &Options) -> (Vec<Prediction>, Vec<Recommendation
 fn targets<'a>(run: &'a Run, predictor: &Predictor, options: &Options) -> Vec<Target<'a>> {
     let measured: BTreeSet<&CaseKey> =
         run.cases.iter().filter(|case| case.is_finished()).map(|case| &case.record.key).collect();
-    let bases =
-        || run.cases.iter().filter(|case| case.is_finished() && metric_of(case.key.scenario).is_some());
+    let bases = || {
+        run.cases.iter().filter(|case| case.is_finished() && metric_of(case.key.scenario).is_some())
+    };
     let mut seen = BTreeSet::new();
     let mut targets = Vec::new();
     let mut add = |key: CaseKey, like: &'a Case| {
@@ -187,7 +197,8 @@ fn targets<'a>(run: &'a Run, predictor: &Predictor, options: &Options) -> Vec<Ta
         let Some(like) = by_id.get(first.case.as_str()) else { continue };
         let powers = (0..31).map(|power| 1_u32 << power);
         let inside = powers.filter(|batch| {
-            (first.batch..last.batch).contains(&f64::from(*batch)) && f64::from(*batch) > first.batch
+            (first.batch..last.batch).contains(&f64::from(*batch))
+                && f64::from(*batch) > first.batch
         });
         inside.for_each(|batch| add(CaseKey { batch, ..like.record.key.clone() }, like));
     }
@@ -248,7 +259,8 @@ fn work(run: &Run, key: &CaseKey, like: &Case) -> Result<Work, String> {
     known.sort_by(|one, other| one.0.total_cmp(&other.0));
     let next = known.partition_point(|(value, _)| *value < wanted);
     let beyond = || format!("its {axis} is beyond those that were measured with {}", key.model);
-    let (Some(below), Some(above)) = (next.checked_sub(1).map(|it| known[it]), known.get(next)) else {
+    let (Some(below), Some(above)) = (next.checked_sub(1).map(|it| known[it]), known.get(next))
+    else {
         return Err(beyond());
     };
     let part = (wanted / below.0).ln() / (above.0 / below.0).ln();
@@ -274,8 +286,7 @@ fn width(precision: Precision) -> f64 {
 
 /// Returns the peaks of a configuration's device in its precision.
 fn peaks(run: &Run, key: &CaseKey, options: &Options) -> Result<DevicePeaks, String> {
-    let is_given =
-        |it: &&PeaksOption| it.device == key.device && it.precision == key.precision;
+    let is_given = |it: &&PeaksOption| it.device == key.device && it.precision == key.precision;
     if let Some(given) = options.peaks.iter().find(is_given) {
         let PeaksOption { flops_per_second, bytes_per_second, .. } = *given;
         return Ok(DevicePeaks { operations: flops_per_second, bytes: bytes_per_second });

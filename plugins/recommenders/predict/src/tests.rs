@@ -1,9 +1,9 @@
 //! Predictions for made-up runs whose times follow a line.
 
 use plugin_guest::{ActiveRecommender, RecordingHost};
+use report_common::Scenario;
 use report_common::host_record::Precision;
 use report_common::made_up::{self, Shape, Tables};
-use report_common::Scenario;
 
 use super::*;
 
@@ -70,7 +70,8 @@ fn powers_of_two_between_measured_batches_are_predicted() {
 
 #[test]
 fn what_is_refused_has_a_reason() {
-    let (advice, predictions) = advise(tables(&["a"]), r#"{ "at": [{ "batch": 8 }, { "batch": 64 }] }"#);
+    let (advice, predictions) =
+        advise(tables(&["a"]), r#"{ "at": [{ "batch": 8 }, { "batch": 64 }] }"#);
     assert!(predictions.is_empty());
     insta::assert_snapshot!(
         format!("{}\n{}", advice[0].title, advice[0].explanation).replace('\u{202f}', " "),

@@ -11,9 +11,10 @@ use host_record::{
     AxesChoice, AxesUse, CaseKey, CaseRecord, CaseSpec, ClockFacts, Conditions, CurveShape,
     DeviceInfo, Disturbance, Doubt, Failure, FileId, Gap, HeldLatency, HeldRate, InputOrigin,
     InputSource, InputUse, InsideRun, Lateness, MeasureSettings, ModelUse, NotMeasured, Order,
-    Outcome, OutputParity, Pace, PairEnd, PairResult, Paired, Parity, PeakSource, Peaks, Phase, PlacementRule, PluginIdentity,
-    Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve, RateSearch, Scenario, Scheduling,
-    SearchEnd, Side, StageTimes, Timings, Tolerance, Verdict, WarmUp, Warning, WorkerReport,
+    Outcome, OutputParity, Pace, PairEnd, PairResult, Paired, Parity, PeakSource, Peaks, Phase,
+    PlacementRule, PluginIdentity, Precision, Probe, RECORD_VERSION, Rate, RateBound, RateCurve,
+    RateSearch, Scenario, Scheduling, SearchEnd, Side, StageTimes, Timings, Tolerance, Verdict,
+    WarmUp, Warning, WorkerReport,
 };
 use host_statistics::{prediction_interval, student_interval};
 use plugin_guest::{Cell, Recommendation, Table};

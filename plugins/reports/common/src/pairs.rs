@@ -5,7 +5,8 @@ use host_record::{PairResult, ratio_change, words};
 use crate::{Case, Labels, Run};
 
 /// Headings of the columns of pairs.
-pub const PAIR_HEADINGS: [&str; 5] = ["case", "compared with", "time per query", "interval", "answer"];
+pub const PAIR_HEADINGS: [&str; 5] =
+    ["case", "compared with", "time per query", "interval", "answer"];
 
 /// A pair: the case, the one that it is compared with, and what their processes say together.
 #[derive(Debug, Clone)]

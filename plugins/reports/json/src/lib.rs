@@ -10,8 +10,8 @@ unit beside them or at the end of their name.
 use std::collections::BTreeMap;
 
 use host_record::{
-    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, Paired, QuantityValue,
-    RateSearch, Recommendation, Verdict, Warning,
+    Axis, Conditions, Coordinate, Direction, Gap, MeasureSettings, MetricValue, Paired,
+    QuantityValue, RateSearch, Recommendation, Verdict, Warning,
 };
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{Case, Run};

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{
     Advice, Case, INPUT_HEADINGS, Labels, Outcome, PAIR_HEADINGS, PAIRS_EXPLAINED, PARITY_HEADINGS,
-    REASON, Run, Scenario, SummaryCell, case_label, excerpt, humanise, inputs, pairs, parity_figures,
-    summary_columns, visible,
+    REASON, Run, Scenario, SummaryCell, case_label, excerpt, humanise, inputs, pairs,
+    parity_figures, summary_columns, visible,
 };
 
 /// The report.
