@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::spec::{Chart, Kind};
-use super::{bars, draw};
+use super::{bars, draw, mark};
 
 /// A figure of a page: charts that belong together, with a heading and an explanation.
 #[derive(Debug, Clone)]
@@ -70,18 +70,35 @@ pub fn svg(chart: &Chart) -> Option<Markup> {
 /// Returns a chart as an SVG document of its own, with its style.
 #[must_use]
 pub fn document(chart: &Chart) -> Option<String> {
-    let svg = svg(chart)?.into_string();
-    let start = svg.find("<svg ")?;
-    let end = svg.rfind("</svg>")? + "</svg>".len();
+    let drawn = svg(chart)?.into_string();
+    // The legend before it has drawings too.
+    let start = drawn.find("<svg role=\"img\"")?;
+    let open = start + drawn[start..].find('>')? + 1;
+    let inside = &drawn[open..drawn.rfind("</svg>")?];
+    let size = drawn[start..open].split("viewBox=\"0 0 ").nth(1)?.split('"').next()?;
+    let (width, height) = size.split_once(' ')?;
+    let (width, height): (f64, f64) = (width.parse().ok()?, height.parse().ok()?);
+    let mut names: Vec<(usize, &str)> = Vec::new();
+    for series in chart.series.iter().filter(|series| series.is_drawn()) {
+        if let Some(group) = series.group
+            && !names.iter().any(|(known, _)| *known == group)
+        {
+            names.push((group, &series.name));
+        }
+    }
+    let (legend, below) = mark::legend_inside(&names, height);
     let style = concat!(
         "<style>",
         include_str!("../colours.css"),
         include_str!("../chart.css"),
         "</style>"
     );
-    let svg = svg[start..end].replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1);
-    let open = svg.find('>')? + 1;
-    Some(format!("{}{style}{}\n", &svg[..open], &svg[open..]))
+    let height = height + below;
+    let legend = legend.into_string();
+    Some(format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {width} {height}\">{style}{inside}{legend}</svg>\n"
+    ))
 }
 
 #[cfg(test)]
@@ -128,5 +145,15 @@ mod tests {
             "{document:.200}"
         );
         assert!(document.contains("<style>") && document.trim_end().ends_with("</svg>"));
+    }
+
+    #[test]
+    fn a_document_has_its_legend_inside() {
+        let mut chart = chart(AxisKind::Fitting, vec![Point::new(1.0, 2.0), Point::new(2.0, 3.0)]);
+        chart.series.push(Series::points("b", 1, vec![Point::new(1.0, 4.0)]));
+        let document = document(&chart).expect("a chart");
+        assert_eq!((document.matches("<svg ").count(), document.matches("</svg>").count()), (1, 1));
+        assert!(document.contains(">a</text>") && document.contains(">b</text>"), "{document}");
+        assert!(!document.contains("<li"), "{document}");
     }
 }

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::place::{path, px};
+use super::place::{path, px, short};
 
 /// Returns a point at a place, with a tooltip.
 pub(crate) fn mark(series: usize, hollow: bool, place: (f64, f64), tooltip: &str) -> Markup {
@@ -47,6 +47,27 @@ pub(crate) fn interval(series: usize, x: f64, low: f64, high: f64) -> Markup {
     html! {
         path class={ "bar c" (series) } fill="none" d={ (stem) (ends(low)) (ends(high)) } {}
     }
+}
+
+/// Returns a legend within a drawing, below this height, and its own height; nothing for a single group.
+pub(crate) fn legend_inside(names: &[(usize, &str)], top: f64) -> (Markup, f64) {
+    const COLUMNS: usize = 3;
+    const ROW: f64 = 18.0;
+    if names.len() < 2 {
+        return (html! {}, 0.0);
+    }
+    let place = |index: usize| {
+        let (row, column) = (index / COLUMNS, index % COLUMNS);
+        (24.0 + 245.0 * column as f64, top + ROW * (row as f64 + 0.5))
+    };
+    let legend = html! {
+        @for (index, (series, name)) in names.iter().enumerate() {
+            @let (x, y) = place(index);
+            path class={ "c" (series) } d=(shape(*series, (x, y))) {}
+            text x=(px(x + 12.0)) y=(px(y)) dy="0.32em" { (short(name, 32)) }
+        }
+    };
+    (legend, ROW * names.len().div_ceil(COLUMNS) as f64 + 6.0)
 }
 
 /// Returns the legend of groups of series, by their positions and names.
