@@ -22,10 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 pub use request::Request;
-use request::{Refused, parse};
-
-/// Longest head of a request.
-const LONGEST_HEAD: usize = 8 << 10;
+use request::{LONGEST_HEAD, Refused, parse};
 
 /// Time for a request to arrive, and for its answer to leave.
 const PATIENCE: Duration = Duration::from_secs(10);

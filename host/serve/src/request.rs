@@ -1,5 +1,8 @@
 //! Requests: who asks, and for what.
 
+/// Longest head of a request.
+pub(crate) const LONGEST_HEAD: usize = 8 << 10;
+
 /// Most headers of a request.
 const MOST_HEADERS: usize = 64;
 
@@ -35,7 +38,7 @@ pub(crate) enum Refused {
 
 /// Reads the head of a request.
 pub(crate) fn parse(head: &[u8], port: u16, token: &str) -> Result<Request, Refused> {
-    if head.len() > crate::LONGEST_HEAD {
+    if head.len() > LONGEST_HEAD {
         return Err(Refused::TooLong);
     }
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];

@@ -117,7 +117,7 @@ fn a_report_of_many_cases_and_the_pages_over_runs_work() {
     }
     let runs = place.run(&["--format", "json", "results", "list"]).expect(0).json();
     let [first, second] =
-        [0, 1].map(|index| runs[index]["run"].as_str().expect("a run").to_owned());
+        [0, 1].map(|index| runs[index]["run_id"].as_str().expect("a run").to_owned());
     let reports = place.path().join("results/runs").join(&second).join("reports");
     check_report(&place, &reports.join("html/report.html"), 16, 8);
     assert!(reports.join("svg/latency-distribution-of-any.svg").is_file());

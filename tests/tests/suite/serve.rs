@@ -80,7 +80,7 @@ fn runs_comparisons_histories_and_reports_are_pages() {
     }
     let runs = place.run(&["--format", "json", "results", "list"]).expect(0).json();
     let [first, second] =
-        [0, 1].map(|index| runs[index]["run"].as_str().expect("a run").to_owned());
+        [0, 1].map(|index| runs[index]["run_id"].as_str().expect("a run").to_owned());
 
     let home = served.page("");
     assert!(home.contains(&first) && home.contains(&second), "the page follows the database");
