@@ -154,6 +154,6 @@ mod tests {
         let document = document(&chart).expect("a chart");
         assert_eq!((document.matches("<svg ").count(), document.matches("</svg>").count()), (1, 1));
         assert!(document.contains(">a</text>") && document.contains(">b</text>"), "{document}");
-        assert!(!document.contains("<li"), "{document}");
+        assert!(!document.contains("<li>"), "{document}");
     }
 }
