@@ -124,7 +124,8 @@ fn two_builds_of_one_plugin_are_paired_by_their_folders() {
         }
         let folder = folder.display().to_string();
         place.run(&["plugins", "trust", "fault", "--plugins", &folder]).expect(0);
-        backends += &backend(id, if id == "old" { 50 } else { 150 }, &format!("folder = \"{folder}\"\n"));
+        backends +=
+            &backend(id, if id == "old" { 50 } else { 150 }, &format!("folder = \"{folder}\"\n"));
     }
     place.write("builds.toml", &manifest(&backends, ""));
     let run = place.run(&["run", "builds.toml"]).expect(0);

@@ -875,7 +875,10 @@ id = "other"
 #[test]
 fn a_pair_has_defaults_of_its_own() {
     let of = |lines: &str| {
-        let text = with("").replace("id = \"cpu\"", &format!("id = \"cpu\"\n[[backend]]\nid = \"other\"\n{lines}"));
+        let text = with("").replace(
+            "id = \"cpu\"",
+            &format!("id = \"cpu\"\n[[backend]]\nid = \"other\"\n{lines}"),
+        );
         parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).measure
     };
     let usual = of("[measure]\norder = \"paired\"\npair = [\"cpu\", \"other\"]");

@@ -723,7 +723,11 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
         let line = |item: PlannedPair| match item {
             PlannedPair::Pair([first, second]) => format!("{} with {}", first.key, second.key),
             PlannedPair::Gap(gap) => {
-                format!("{} [{}]", gap.key(), gap.gap().map(ToString::to_string).unwrap_or_default())
+                format!(
+                    "{} [{}]",
+                    gap.key(),
+                    gap.gap().map(ToString::to_string).unwrap_or_default()
+                )
             }
         };
         plan.pairs().expect("pairs").map(line).collect::<Vec<_>>().join("\n")
@@ -750,7 +754,8 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
     a · cuda · cuda:1 · fp32 · batch 1 · single-stream [no other case differs from it in the backend alone, cpu or cuda; measure it without `order = "paired"`]
     "#);
     // A backend that is not there.
-    let missing = Gap::PluginMissing { plugin: "cuda".into(), registry_message: "no `cuda`".into() };
+    let missing =
+        Gap::PluginMissing { plugin: "cuda".into(), registry_message: "no `cuda`".into() };
     let alone = facts([
         ("cpu", ready("cpu", &[device("cpu:0")])),
         ("cuda", BackendFacts::Missing(missing)),
@@ -768,9 +773,7 @@ fn cases_are_paired_with_what_differs_in_the_pair_alone() {
 #[test]
 fn what_cannot_be_loaded_together_is_a_gap() {
     let text = |pair: &str| {
-        format!(
-            "{BASE}backend = \"cpu\"\n[measure]\norder = \"paired\"\npair = {pair}"
-        )
+        format!("{BASE}backend = \"cpu\"\n[measure]\norder = \"paired\"\npair = {pair}")
     };
     let gap = |facts: Facts| {
         let experiment = parse(&text(r#"["a", "b"]"#)).unwrap_or_else(|e| panic!("{e:#?}"));
@@ -778,7 +781,9 @@ fn what_cannot_be_loaded_together_is_a_gap() {
         let gap = plan.items().next().and_then(|item| item.gap().map(ToString::to_string));
         gap.unwrap_or_default()
     };
-    let on = |device: DeviceInfo| facts([("cpu", ready("cpu", &[device])), ("cuda", ready("cuda", &[]))]);
+    let on = |device: DeviceInfo| {
+        facts([("cpu", ready("cpu", &[device])), ("cuda", ready("cuda", &[]))])
+    };
     let plain = device("cpu:0", &[Precision::Fp32]);
     assert_eq!(gap(on(plain.clone())), "");
     let mut exclusive = plain.clone();
@@ -791,7 +796,8 @@ fn what_cannot_be_loaded_together_is_a_gap() {
     let file = |facts: &Facts, id: &str| facts.models[id].values().next().cloned().expect("a file");
     for id in ["a", "b"] {
         let file = file(&large, id);
-        let structure = ModelStructure { weights_bytes: Some(600 << 20), ..ModelStructure::default() };
+        let structure =
+            ModelStructure { weights_bytes: Some(600 << 20), ..ModelStructure::default() };
         large.structures.insert(file, structure);
     }
     assert_snapshot!(gap(large), @r#"
