@@ -2,7 +2,7 @@
 How often pairs find a planted difference, and how often they find one that is not there.
 
 The plugin `fault` waits for a given time in each run. Each pair has two backends of it, the second of which waits 0, 1, 2 or
-5 % longer. A run of the tool measures many pairs, one for each batch size, which changes nothing for this plugin. And the
+5 % less. A run of the tool measures many pairs, one for each batch size, which changes nothing for this plugin. And the
 plugin `cpu` is built twice, the second time for the processor of this machine, and the two builds are compared on a model.
 
 `cargo xtask bench pairs [TRIALS [FOLDER]]` measures so many pairs of each kind (default 200), with the tool that is built in
@@ -24,7 +24,8 @@ use crate::shell::{At, Failed, cargo, command, root, say};
 
 const TRIALS: usize = 200;
 
-/// Time of a run of the first side in microseconds: one microsecond more is 1 %.
+/// Time of a run of the first side in microseconds: one microsecond less is 1 %. The plugin spins for up to this time, and
+/// sleeps in a longer run, so the other side takes less and not more.
 const FIRST: u64 = 100;
 
 /// Differences in per cent.
@@ -99,7 +100,7 @@ fn planted_manifest(planted: u64, trials: usize) -> String {
          [[metric]]\nplugin = \"latency\"\n[[report]]\nplugin = \"json\"\n",
         model.display(),
         backend("a", FIRST),
-        backend("b", FIRST + FIRST * planted / 100),
+        backend("b", FIRST - FIRST * planted / 100),
         batches.join(", "),
     )
 }
@@ -196,9 +197,9 @@ fn row(kind: &Kind) -> String {
     let found = trials.iter().filter(|trial| trial.is_different).count();
     let wrong = trials
         .iter()
-        .filter(|trial| trial.is_different && (trial.ratio < 1.0) && *planted > 0)
+        .filter(|trial| trial.is_different && trial.ratio > 1.0 && *planted > 0)
         .count();
-    let truth = 1.0 + *planted as f64 / 100.0;
+    let truth = 1.0 - *planted as f64 / 100.0;
     let covered = trials
         .iter()
         .filter(|trial| trial.interval.is_some_and(|[low, high]| low <= truth && truth <= high));
@@ -240,7 +241,7 @@ fn document(kinds: &[Kind], builds: &[Trial], machine: &str) -> String {
     format!(
         "# What pairs find\n\n\
          `cargo xtask bench pairs` measures pairs whose sides differ by a known amount, and writes this page. The plugin \
-         `fault` takes {FIRST} µs for a run, and the second side so much longer. A pair is measured at 99.5 % until it \
+         `fault` takes {FIRST} µs for a run, and the second side so much less. A pair is measured at 99.5 % until it \
          tells, in up to 60 processes of each side of 100 ms each, with a warm-up of 10 ms. [The design](../design/pairs.md) \
          says how.\n\n{machine}\n\n\
          | planted | pairs | found different | in the wrong direction | interval has the truth | processes: median (p90) | \
@@ -293,8 +294,8 @@ mod tests {
 
     #[test]
     fn rows_count_what_was_found() {
-        let trials = vec![of(1.011, true), of(0.99, true), of(1.004, false)];
+        let trials = vec![of(0.989, true), of(1.01, true), of(0.996, false)];
         let kind = Kind { planted: 1, trials, seconds: 6.0 };
-        assert_eq!(row(&kind), "| 1 % | 3 | 2 | 1 | 1 | 12 (12) | +0.40 % | 0.40 % | 2.0 s |\n");
+        assert_eq!(row(&kind), "| 1 % | 3 | 2 | 1 | 1 | 12 (12) | -0.40 % | 0.40 % | 2.0 s |\n");
     }
 }
