@@ -427,9 +427,8 @@ impl Executor for LocalExecutor {
                 }
             });
         }
-        let is_given_up = |side: &Option<SideEnd>| {
-            side.as_ref().is_none_or(|side| side.outcome.is_none())
-        };
+        let is_given_up =
+            |side: &Option<SideEnd>| side.as_ref().is_none_or(|side| side.outcome.is_none());
         if interrupt.is_interrupted() && sides.iter().any(is_given_up) {
             return PairExecution::Interrupted;
         }

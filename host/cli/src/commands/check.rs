@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use host_experiment::{
-    Against, Figure, Gate, GateOptions, Judged, Judgement, Needed, Noise, Outcome, RunFigures, Settings,
-    Trust, Unsure, alerts_of, judge,
+    Against, Figure, Gate, GateOptions, Judged, Judgement, Needed, Noise, Outcome, RunFigures,
+    Settings, Trust, Unsure, alerts_of, judge,
 };
 use host_manifest::{Bound, Limit};
 use host_record::{Cell, Table};
@@ -20,8 +20,8 @@ use crate::changes::{
     percent, remedy, show_conditions, unknown_shown, value_shown,
 };
 use crate::exit::Exit;
-use crate::noise::percent as percent_of;
 use crate::failure::{Failure, Result};
+use crate::noise::percent as percent_of;
 use crate::printer::Printer;
 use crate::table::{self, Column};
 use crate::visible;

@@ -119,8 +119,7 @@ fn an_interrupted_pair_is_left_unrecorded() {
     let pair = UnfinishedPair { cases, ratios: Vec::new() };
     let (mut memory, interrupt) = (Memory::default(), Interrupt::new());
     interrupt.interrupt();
-    let summary =
-        run_pairs([pair], &mut runner().executor(), &mut memory, &mut Silent, &interrupt)
-            .expect("memory does not fail");
+    let summary = run_pairs([pair], &mut runner().executor(), &mut memory, &mut Silent, &interrupt)
+        .expect("memory does not fail");
     assert!(summary.interrupted && memory.records.is_empty());
 }
