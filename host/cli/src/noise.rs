@@ -7,6 +7,9 @@ use crate::style::Palette;
 
 /// Returns a share in per cent.
 pub(crate) fn percent(share: f64) -> String {
+    if share > 1.0 {
+        return "more than 100 %".to_owned();
+    }
     let percent = 100.0 * share;
     let digits = if percent < 1.0 { 2 } else { 1 };
     format!("{percent:.digits$} %")
@@ -88,8 +91,9 @@ pub(crate) fn human(noise: &Noise, palette: Palette) -> String {
     }
     let five = percent(noise.detectable(5));
     let for_five = noise.processes_for(0.05);
-    let needs = |count: Option<usize>| {
-        count.map_or_else(|| "more than anyone runs".to_owned(), |count| count.to_string())
+    let needs = |count: Option<usize>| match count {
+        Some(count) => format!("needs {count} processes of each"),
+        None => "cannot be told".to_owned(),
     };
     let pair = noise.processes_of_usual_pair();
     text.push_str(&format!(
@@ -97,8 +101,8 @@ pub(crate) fn human(noise: &Noise, palette: Palette) -> String {
         palette.heading(format_args!("smallest change that five processes show: {five}"))
     ));
     text.push_str(&format!(
-        "in four of five comparisons of two runs at 95 %. A change of 5 % needs {} processes of each; in pairs \
-         (`order = \"paired\"`), 1 % needs {}\n",
+        "in four of five comparisons of two runs at 95 %. A change of 5 % {}; in pairs \
+         (`order = \"paired\"`), 1 % {}\n",
         needs(for_five),
         needs(pair)
     ));

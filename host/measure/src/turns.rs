@@ -135,7 +135,10 @@ mod tests {
         let summary = Meter::new(&clock, 2, NO_LIMIT)
             .take_turns(&mut target, Pattern::SingleStream, &mut given)
             .expect("nothing fails");
-        let block = |queries: u64| BlockTime { queries, timed_ns: 10 * queries };
+        let block = |queries: u64| {
+            let timed_ns = 10 * queries;
+            BlockTime { queries, timed_ns, ..BlockTime::default() }
+        };
         assert_eq!(
             given.said,
             [

@@ -1,5 +1,6 @@
 //! How far the same work takes a different time, within one process.
 
+use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,12 @@ use crate::kernels;
 
 /// Duration of a round of arithmetic, on one thread.
 const ROUND: Duration = Duration::from_millis(4);
+
+/// Numbers of eight bytes that a thread reads in a round: 32 MiB, for some milliseconds.
+const MEMORY_ROUND: usize = 4 << 20;
+
+/// Most memory that is read: filling it takes time too.
+const MOST_MEMORY: u64 = 512 << 20;
 
 /// Fewest rounds.
 const LEAST_ROUNDS: usize = 8;
@@ -50,21 +57,20 @@ pub fn probe(machine: &Machine, time: Duration) -> Result<NoiseProbe, Calibratio
         probe.compute_seconds =
             spans(threads, count.max(LEAST_ROUNDS), |_| (), work).map_err(failed)?;
     }
-    let bytes = buffer_bytes(machine);
+    let bytes = buffer_bytes(machine).min(MOST_MEMORY);
     if bytes <= machine.available_memory().unwrap_or(u64::MAX) / 2 {
         let numbers = usize::try_from(bytes / 8).unwrap_or(usize::MAX) / threads;
-        let part = |thread: usize| vec![thread as u64 + 1; numbers];
-        let read = |part: &Vec<u64>| kernels::read(part);
-        let start = Instant::now();
-        let first = spans(threads, LEAST_ROUNDS, part, read).map_err(failed)?;
-        let one = start.elapsed().as_secs_f64() / LEAST_ROUNDS as f64;
-        let left = half.saturating_sub(start.elapsed()).as_secs_f64();
-        let count = (left / one) as usize;
-        // Each call has memory of its own, so that only one of them counts.
-        probe.memory_seconds = match count > LEAST_ROUNDS {
-            true => spans(threads, count, part, read).map_err(failed)?,
-            false => first,
+        // A round reads a part, and the next round the next part.
+        let part = |thread: usize| (vec![thread as u64 + 1; numbers], Cell::new(0));
+        let read = |(numbers, next): &(Vec<u64>, Cell<usize>)| {
+            let parts = numbers.len() / MEMORY_ROUND;
+            let begin = (next.get() % parts.max(1)) * MEMORY_ROUND;
+            next.set(next.get() + 1);
+            kernels::read(&numbers[begin..numbers.len().min(begin + MEMORY_ROUND)]);
         };
+        let count = (half.as_secs_f64() / ROUND.as_secs_f64()) as usize;
+        probe.memory_seconds =
+            spans(threads, count.max(LEAST_ROUNDS), part, read).map_err(failed)?;
     }
     Ok(probe)
 }

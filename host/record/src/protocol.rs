@@ -58,13 +58,15 @@ pub struct Turn {
 }
 
 /// Queries and their time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct BlockTime {
     /// Queries.
     pub queries: u64,
     /// Their time in nanoseconds.
     pub timed_ns: u64,
+    /// Mean of the middle half of their times in nanoseconds; 0 if it is not known.
+    pub usual_ns: f64,
 }
 
 /// End of a worker, as the process that oversees it tells it: a JSON line on the other side of what is the
@@ -777,8 +779,8 @@ mod tests {
             Message::Working { part: Some(0.5), doing: "compiling".into() },
             Message::Cancellable,
             Message::Waiting {
-                before: BlockTime { queries: 3, timed_ns: 7 },
-                blocks: vec![BlockTime { queries: 30, timed_ns: 70 }; 2],
+                before: BlockTime { queries: 3, timed_ns: 7, usual_ns: 0.0 },
+                blocks: vec![BlockTime { queries: 30, timed_ns: 70, usual_ns: 2.25 }; 2],
             },
             Message::Kept,
             Message::Fits,

@@ -1,7 +1,8 @@
 //! The rounds of a pair: whose turn it is, how long blocks are, when there are enough, and what they say.
 //!
 //! One side makes a block, the other two, the first two again, and so on: A BB AA BB A. Four blocks A B B A in a row are
-//! a round. A drift that is as steady as a straight line falls on both sides of a round alike.
+//! a round. A block counts by the usual time of its queries, the mean of the middle half: on a busy machine, other work
+//! interrupts many blocks and few queries. A drift that is as steady as a straight line falls on both sides of a round alike.
 
 use std::time::Duration;
 
@@ -129,12 +130,7 @@ impl Rounds {
             timed_ns += block.timed_ns;
             self.open.push(*block);
             if let &[one, two, three, four] = self.open.as_slice() {
-                let sum = |one: BlockTime, other: BlockTime| {
-                    per_query(BlockTime {
-                        queries: one.queries + other.queries,
-                        timed_ns: one.timed_ns + other.timed_ns,
-                    })
-                };
+                let sum = |one, other| Some(usual(one)? + usual(other)?);
                 if let (Some(own), Some(others)) = (sum(one, four), sum(two, three)) {
                     let logarithm = (others / own).ln();
                     self.logarithms.push(if self.first == 0 { logarithm } else { -logarithm });
@@ -181,6 +177,11 @@ impl Rounds {
     }
 }
 
+/// Returns the usual time of a block's queries in nanoseconds.
+fn usual(block: BlockTime) -> Option<f64> {
+    if block.usual_ns > 0.0 { Some(block.usual_ns) } else { per_query(block) }
+}
+
 /// Returns the time per query in nanoseconds.
 fn per_query(time: BlockTime) -> Option<f64> {
     let is_known = time.queries > 0 && time.timed_ns > 0;
@@ -203,7 +204,8 @@ mod tests {
                 let one = query_ns[side] * slow;
                 slow += drift;
                 let queries = (duration_ns as f64 / one).ceil();
-                BlockTime { queries: queries as u64, timed_ns: (queries * one) as u64 }
+                let timed_ns = (queries * one) as u64;
+                BlockTime { queries: queries as u64, timed_ns, usual_ns: one }
             };
             let before =
                 if turn.lead_in_ns > 0 { make(turn.lead_in_ns) } else { BlockTime::default() };
@@ -258,7 +260,8 @@ mod tests {
     #[test]
     fn a_slow_side_has_one_query_in_a_block_and_no_lead_in() {
         let mut rounds = Rounds::new(0, MILLISECOND, Duration::from_secs(60));
-        let warm_up = BlockTime { queries: 10, timed_ns: 1000 * MILLISECOND };
+        let warm_up =
+            BlockTime { queries: 10, timed_ns: 1000 * MILLISECOND, ..BlockTime::default() };
         rounds.warmed_up(1, warm_up);
         let (_, turn) = rounds.next().expect("a turn");
         assert_eq!((turn.lead_in_ns, turn.blocks), (0, 1));
@@ -273,7 +276,8 @@ mod tests {
         let mut rounds = Rounds::new(0, 40 * MILLISECOND, Duration::from_secs(60));
         let mut turns = 0;
         while let Some((_, turn)) = rounds.next() {
-            let block = BlockTime { queries: 20, timed_ns: 2 * MILLISECOND };
+            let timed_ns = 2 * MILLISECOND;
+            let block = BlockTime { queries: 20, timed_ns, ..BlockTime::default() };
             let mut blocks = vec![block; turn.blocks as usize];
             turns += 1;
             if turns == 4 {

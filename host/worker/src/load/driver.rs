@@ -12,7 +12,9 @@ use host_record::{
     Confidence, Phase, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Scheduling,
     SteadyClass,
 };
-use host_statistics::{STEADY_STATE_TOLERANCE, correlated_estimates, steady_state};
+use host_statistics::{
+    STEADY_STATE_TOLERANCE, correlated_estimates, interquartile_mean, steady_state,
+};
 use plugin_api::client::{Backend, Error};
 
 use super::query::Load;
@@ -180,7 +182,8 @@ impl Sink {
         let Bench { connection, runner, marks, .. } = bench;
         marks.iter().for_each(MarkLog::clear);
         let sending = Sending { sink: self, connection, between, marks };
-        let mut turns = TakingTurns { sending, warm_up: Some(warm_up), line: String::new() };
+        let mut turns =
+            TakingTurns { sending, warm_up: Some(warm_up), times: Vec::new(), line: String::new() };
         runner.take_turns(pattern, &mut turns).map_err(|error| stop(Phase::Measure, error))
     }
 
@@ -230,7 +233,26 @@ struct TakingTurns<'a> {
     sending: Sending<'a>,
     /// Queries of the warm-up, until the host has been told.
     warm_up: Option<BlockTime>,
+    /// Times of the queries of the turn's blocks.
+    times: Vec<u64>,
     line: String,
+}
+
+/// Queries of a block that its usual time is computed from: of more, every second, third and so on.
+const USUAL_OF: usize = 4096;
+
+/// Returns blocks with the usual times of their queries, which `times` has one after the other.
+fn with_usual_times(blocks: &[BlockTime], times: &[u64]) -> Vec<BlockTime> {
+    let mut rest = times;
+    let block = |block: &BlockTime| {
+        let count = usize::try_from(block.queries).unwrap_or(usize::MAX).min(rest.len());
+        let (own, others) = rest.split_at(count);
+        rest = others;
+        let stride = count.div_ceil(USUAL_OF).max(1);
+        let own: Vec<f64> = own.iter().step_by(stride).map(|time| *time as f64).collect();
+        BlockTime { usual_ns: interquartile_mean(&own).unwrap_or(0.0), ..*block }
+    };
+    blocks.iter().map(block).collect()
 }
 
 impl Turns for TakingTurns<'_> {
@@ -238,7 +260,9 @@ impl Turns for TakingTurns<'_> {
 
     fn next(&mut self, before: BlockTime, blocks: &[BlockTime]) -> io::Result<Option<Turn>> {
         let before = self.warm_up.take().unwrap_or(before);
-        self.sending.connection.send(&Message::Waiting { before, blocks: blocks.to_vec() })?;
+        let blocks = with_usual_times(blocks, &self.times);
+        self.times.clear();
+        self.sending.connection.send(&Message::Waiting { before, blocks })?;
         self.line.clear();
         io::stdin().lock().read_line(&mut self.line)?;
         match serde_json::from_str(&self.line)? {
@@ -250,7 +274,10 @@ impl Turns for TakingTurns<'_> {
     fn queries(&mut self, block: Block<'_>, is_before: bool) -> io::Result<()> {
         match is_before {
             true => self.sending.send(block, SamplePhase::WarmUp),
-            false => self.sending.block(block),
+            false => {
+                self.times.extend(block.times.durations());
+                self.sending.block(block)
+            }
         }
     }
 }
@@ -324,5 +351,24 @@ impl Sending<'_> {
             times,
             marks: marks.map(|log| log.take(block.times.len())),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_that_something_interrupted_does_not_change_the_usual_time() {
+        let block = |queries: u64| BlockTime { queries, timed_ns: 1000, ..BlockTime::default() };
+        let times = [10, 11, 9, 5000, 20, 20];
+        let usual: Vec<f64> = with_usual_times(&[block(4), block(2)], &times)
+            .iter()
+            .map(|block| block.usual_ns)
+            .collect();
+        assert_eq!(usual, [10.5, 20.0]);
+        // Long blocks are thinned.
+        let many = vec![7; 3 * USUAL_OF];
+        assert_eq!(with_usual_times(&[block(many.len() as u64)], &many)[0].usual_ns, 7.0);
     }
 }

@@ -68,7 +68,8 @@ impl Load<'_> {
         let search = self.find(bench, &latencies, first_run_ns)?;
         let minimum_ns = self.minimum_ns(&latencies);
         let kept = latencies.kept();
-        let warmed_up = BlockTime { queries: kept.len() as u64, timed_ns: kept.iter().sum() };
+        let (queries, timed_ns) = (kept.len() as u64, kept.iter().sum());
+        let warmed_up = BlockTime { queries, timed_ns, ..BlockTime::default() };
         self.measure(bench, minimum_ns, warmed_up, warm_up, search)
     }
 

@@ -51,5 +51,5 @@ impl PairRow<'_> {
 
 /// Explains the table.
 pub const PAIRS_EXPLAINED: &str = "The two cases of a pair were measured in turns of some milliseconds, in several \
-    processes of each. A change is that of the time per query: the mean of the middle half of all rounds, so stalls that \
-    are rarer do not count. The interval is over processes, and holds although they were looked at after each.";
+    processes of each. A change is that of the time per query: the mean of the middle half of the queries of each turn, \
+    so stalls that are rarer do not count. The interval is over processes, and holds although they were looked at after each.";
