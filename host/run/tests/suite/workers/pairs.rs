@@ -58,7 +58,7 @@ fn a_pair_is_measured_in_turns_until_it_tells() {
     assert_eq!(second.result.end, Some(PairEnd::Differs));
     assert_eq!(second.result.verdict(), PairVerdict::Slower);
     assert_eq!(first.result.verdict(), PairVerdict::Faster);
-    assert!(second.ratio > 1.5 && (first.ratio * second.ratio - 1.0).abs() < 1e-9);
+    assert!((first.ratio * second.ratio - 1.0).abs() < 1e-9, "{first:?} {second:?}");
     assert!(second.rounds >= 2 && second.block_ns >= 2_000_000, "{second:?}");
     assert_eq!(memory.records.last().map(host_record::CaseRecord::processes), Some(7));
     // Each process has the rounds of its side: at least two blocks in each.
@@ -110,7 +110,8 @@ fn a_side_that_cannot_start_costs_its_pair() {
     let cases = [side("a", "50", &[]), gone];
     let (summary, memory) = measure(UnfinishedPair { cases, ratios: Vec::new() });
     assert_eq!((summary.failed, memory.records.len()), (2, 2));
-    assert!(memory.samples.is_empty(), "nothing is timed for one side alone");
+    let measured = queries(&memory.samples, SamplePhase::Measured);
+    assert_eq!(measured, 0, "nothing is measured for one side alone");
 }
 
 #[test]
