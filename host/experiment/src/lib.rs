@@ -50,6 +50,7 @@ mod inspect;
 mod local_paths;
 mod noise;
 mod observer;
+mod outlook;
 mod platform;
 mod plugins;
 mod policy;
@@ -94,8 +95,9 @@ pub use host_run::Interrupt;
 pub use inspect::{
     EngineAnswer, Inspection, Meaning, ModelManifest, ask_engines, inspect, manifest_for,
 };
-pub use noise::{Noise, NoiseOfRun, Outlook, WorkNoise, measure_noise};
+pub use noise::{Noise, WorkNoise, measure_noise};
 pub use observer::{Notice, Observer, Progress, Silent};
+pub use outlook::{NoiseOfRun, Outlook};
 pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
 pub use problem::GuestProblem;
 pub use profile::{CaseProfile, Grouping, KindShare, OperatorTimes, Profiles};

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::backends::executor;
 use crate::compare::POWER;
 use crate::error::{Error, Result};
+use crate::outlook::{NoiseOfRun, Outlook};
 use crate::platform;
 use crate::settings::Settings;
 
@@ -272,31 +273,6 @@ fn median(values: &[f64]) -> Option<f64> {
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;
     Some(f64::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
-}
-
-/// What the noise of this machine says about a run, before it is measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NoiseOfRun {
-    /// Time since the noise was measured.
-    pub age: Duration,
-    /// Deviation from process to process.
-    pub deviation: f64,
-    /// What it means for the run.
-    pub outlook: Outlook,
-}
-
-/// What noise means for a run.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Outlook {
-    /// Cases are measured in one process each, which shows no change for sure. With the number of processes from which a
-    /// change of 5 % would be told.
-    OneProcess(Option<usize>),
-    /// The smallest change that the processes of the run show in four of five comparisons, and the number from which 5 %
-    /// would be told, if that is more.
-    Processes(u32, f64, Option<usize>),
-    /// Processes from which pairs tell a change of as much as the interval is asked to be narrow: this change, and the
-    /// number. `None` if it is more than ten thousand.
-    Pairs(f64, Option<usize>),
 }
 
 impl NoiseOfRun {

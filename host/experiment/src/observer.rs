@@ -9,7 +9,7 @@ use host_wasm::{Compiling, GuestError};
 
 use crate::computed::KeptReason;
 use crate::error::Change;
-use crate::noise::NoiseOfRun;
+use crate::outlook::NoiseOfRun;
 use crate::shadow::{PassedOver, Shadow};
 
 /// Something that a person should know, and that does not stop the work.

@@ -46,7 +46,6 @@ pub use crate::estimate::Estimate;
 pub use crate::facts::{BackendFacts, Facts, ModelFacts};
 use crate::identity::{BackendPart, ModelPart};
 use crate::obstacles::{Fits, Obstacles, Traffic};
-pub use crate::pairs::PlannedPair;
 use crate::reference::PlannedReference;
 
 /// Checks whether an experiment's matrix can be planned, as far as that is known without devices: it
@@ -75,6 +74,15 @@ pub fn check(experiment: &Experiment) -> Result<(), PlanError> {
 fn within_limit(cells: &Cells) -> Result<(), PlanError> {
     let size = cells.size();
     if size > CELL_LIMIT.into() { Err(PlanError::TooLarge { cells: size }) } else { Ok(()) }
+}
+
+/// An item of a plan in pairs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlannedPair {
+    /// Two cases to measure in turns: the first side, and the second.
+    Pair([Box<CaseSpec>; 2]),
+    /// A cell that cannot be run, or not in a pair.
+    Gap(PlannedCase),
 }
 
 /// An item of a plan: a case, or a gap in its place.

@@ -2,23 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use host_record::{CaseSpec, FileId, Gap, Pair, PairAxis, PairObstacle, Precision, Unsupported};
+use host_record::{FileId, Gap, Pair, PairAxis, PairObstacle, Precision, Unsupported};
 
 use crate::axes::{Coordinates, Found};
 use crate::cells::Cell;
-use crate::{Plan, PlannedCase};
+use crate::{Plan, PlannedCase, PlannedPair};
 
 /// Attribute of a device that one process at a time can use.
 const EXCLUSIVE: &str = "exclusive";
-
-/// An item of a plan in pairs.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PlannedPair {
-    /// Two cases to measure in turns: the first side, and the second.
-    Pair([Box<CaseSpec>; 2]),
-    /// A cell that cannot be run, or not in a pair.
-    Gap(PlannedCase),
-}
 
 impl Plan {
     /// Returns the pairs and the gaps, in the order of the first sides; `None` unless cases are measured in pairs.
