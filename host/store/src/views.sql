@@ -48,11 +48,14 @@ CREATE TABLE history
     (case_id VARCHAR, metric VARCHAR, unit VARCHAR, run_id VARCHAR, started_at VARCHAR, git_commit VARCHAR,
      value DOUBLE, interval_low DOUBLE, interval_high DOUBLE, change DOUBLE);
 
--- The first process of each case, in 48 parts of equal time.
+-- The first process of each case, in 48 parts of equal time. A median over hundreds of millions of queries takes a minute, so
+-- cases with more than five million have no parts.
 CREATE VIEW timeline AS
 WITH queries AS (
     SELECT case_id, phase, start_ns::BIGINT AS start_ns, latency_ns::BIGINT AS latency_ns
-    FROM main.raw_benchmark_data SEMI JOIN (FROM main.benchmark_cases WHERE outcome = 'finished') AS finished USING (case_id)
+    FROM main.raw_benchmark_data SEMI JOIN (
+        FROM main.benchmark_cases WHERE outcome = 'finished' AND queries <= 5000000
+    ) AS finished USING (case_id)
     WHERE process = 0 AND phase <> 'search'
 ), spans AS (
     SELECT case_id, min(start_ns) FILTER (WHERE phase = 'measured') AS origin,

@@ -95,7 +95,7 @@ const ARCHITECTURE: &str =
     "The best that each model reaches on each backend, over all batch sizes and loads.";
 const ROOFLINE: &str = "A case computes at most what the line allows: on its slope the memory is the limit, on its level part the arithmetic units are. The intensity counts the fewest bytes that a pass can move, so a case that moves more lies too far to the right. A case above the slope keeps its data in caches.";
 const TRAINING: &str = "A measured step waits for the device after each of its phases, in this order. The step without marks is timed apart, in turns with marked ones; it is the cost of training as it usually runs.";
-const TIMELINE: &str = "The first process of a case, from its warm-up on, in parts of equal time: the median of a part solid, its slowest query dashed. A level that changes, or a clock that falls, is a reason to distrust the case.";
+const TIMELINE: &str = "The first process of a case, from its warm-up on, in parts of equal time: the median of a part solid, its slowest query dashed. A level that changes, or a clock that falls, is a reason to distrust the case. Cases with more than five million queries are left out.";
 const HISTORY: &str = "The main figure of each case in this run and in earlier ones of the same experiment on the same machine. Rings mark where a change was found.";
 
 /// Says that offline cases are not drawn, if others are.
