@@ -86,7 +86,9 @@ fn schema_and_parser_know_the_same_keys() {
     .model[].axes
     .model[].data
     .model[].inputs.name
+    .price[]
     .recommend[]
+    .recommend[].ask
     .recommend[].limits[]
     .report[]
     "#);

@@ -252,7 +252,7 @@ fn another_version_of_the_worker_is_refused() {
     let (failure, ..) = failure(&runner(), script.case());
     assert_eq!(
         failure.to_string(),
-        "incompatible version: the worker speaks protocol 8, this host speaks 7; they are installed \
+        "incompatible version: the worker speaks protocol 9, this host speaks 8; they are installed \
          together, so reinstall both"
     );
 }
