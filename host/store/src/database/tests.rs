@@ -26,6 +26,7 @@ fn released_migrations_are_as_they_were() {
     1 1e7d57b6351bc3e607682d40c3133a29d050ed12220c7b0d89bae0b144237fca
     2 f235e0d4a90a6ba0a780732192c4fe4494378371900972e96642b28892a57b43
     3 0439f0c2741987cc16bc496febc4d68c7b14fbc1fc52c6cd3e8d0983b9fc0262
+    4 50ca085ef5233f7b48f8e25b4554b9045f5212d0ca61be0f90ae74e83796bae3
     "#);
     let versions: Vec<u32> = MIGRATIONS.iter().map(|migration| migration.version).collect();
     assert_eq!(versions, (1..=newest(MIGRATIONS)).collect::<Vec<_>>());

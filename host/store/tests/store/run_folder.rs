@@ -71,6 +71,7 @@ fn a_case_is_read_as_it_was_written() {
         column::PHASES,
         column::TOKENS,
         column::TOKEN_TIME,
+        column::PHASE_MEMORY,
         column::SCHEDULED,
         column::PROCESS,
         column::ACHIEVED_RATE,

@@ -242,7 +242,9 @@ fn the_guide_to_rust_is_whole() {
     assert_eq!(manifest["package"]["name"].as_str(), Some("backend-scale"));
     assert!(manifest["lib"]["crate-type"].as_array().is_some_and(|types| types.len() == 2));
     // The checkout is beside the crate.
-    for (table, name) in [("dependencies", "plugin-api"), ("dev-dependencies", "plugin-testkit")] {
+    for (table, name) in
+        [("dependencies", "tare-plugin-api"), ("dev-dependencies", "tare-plugin-testkit")]
+    {
         let path = manifest[table][name]["path"].as_str().expect("a path");
         let path = path.strip_prefix("../tare/plugin-api/").expect("a path into the checkout");
         let there = std::fs::read_to_string(native.join("..").join(path).join("Cargo.toml"));
