@@ -23,9 +23,9 @@ pub(crate) fn value_shown(metric: &str, value: f64, unit: &str) -> String {
 }
 
 /// Formats a figure of a change.
-pub(crate) fn figure_shown(figure: &Option<Figure>) -> String {
+pub(crate) fn figure_shown(figure: Option<&Figure>) -> String {
     let shown = |figure: &Figure| value_shown(&figure.metric, figure.value, &figure.unit);
-    figure.as_ref().map_or_else(|| "—".to_owned(), shown)
+    figure.map_or_else(|| "—".to_owned(), shown)
 }
 
 /// Formats a ratio as a change with its interval: `+20.1 % (+4.9 to +37.4 %)`.

@@ -106,7 +106,7 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
         Command::Results(command) => commands::results::results(command, settings, printer),
         Command::Profile(arguments) => commands::profile::profile(arguments, settings, printer),
         Command::History(arguments) => commands::history::history(arguments, settings, printer),
-        Command::Doctor(arguments) => commands::doctor::doctor(&arguments, settings, printer),
+        Command::Doctor(arguments) => commands::doctor::doctor(arguments, settings, printer),
         Command::Report(arguments) => commands::report::report(arguments, settings, printer),
         Command::Serve(arguments) => commands::serve::serve(arguments, settings, printer),
         Command::Completions { shell } => Ok(commands::generate::completions(*shell, printer)),

@@ -77,7 +77,7 @@ pub(crate) struct Wishes {
     recommender: String,
     known: KnownCases,
     left: Grant,
-    taken: RefCell<Vec<Box<CaseSpec>>>,
+    taken: RefCell<Vec<CaseSpec>>,
 }
 
 impl Wishes {
@@ -105,9 +105,9 @@ impl Wishes {
     /// Returns the cases that were asked for, and whether each is new to the plan: one that an interruption has kept from
     /// being measured is not.
     pub(crate) fn taken(&self) -> Vec<(CaseSpec, bool)> {
-        let with_news = |case: Box<CaseSpec>| {
+        let with_news = |case: CaseSpec| {
             let is_new = !self.known.cases.contains_key(&case.id);
-            (*case, is_new)
+            (case, is_new)
         };
         self.taken.borrow_mut().drain(..).map(with_news).collect()
     }
@@ -149,7 +149,7 @@ impl MoreCases for Wishes {
         let reason = reason.to_owned();
         case.asked = Some(Asked { by: self.recommender.clone(), reason });
         case.index = (self.known.cases.len() + taken.len()) as u64;
-        taken.push(case);
+        taken.push(*case);
         Ok(())
     }
 }

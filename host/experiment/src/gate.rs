@@ -85,7 +85,7 @@ pub enum Against {
         /// The limit.
         limit: Limit,
         /// The figure; `None` if there is none.
-        figure: Option<Figure>,
+        figure: Option<Box<Figure>>,
     },
 }
 
@@ -413,7 +413,7 @@ pub fn by_alerts(run: &RunFigures, alerts: &[Limit]) -> Vec<Judged> {
                 }
             }
         };
-        let (limit, figure) = (limit.clone(), figure.cloned());
+        let (limit, figure) = (limit.clone(), figure.cloned().map(Box::new));
         judged.push(Judged {
             case: case.id.clone(),
             key: case.key.clone(),

@@ -305,7 +305,7 @@ mod tests {
 
     fn probes(between: f64, drift: f64) -> Vec<NoiseProbe> {
         let probe = |process: u32| {
-            let level = if process % 2 == 0 { between } else { -between };
+            let level = if process.is_multiple_of(2) { between } else { -between };
             let rounds = (0..40).map(|round| 0.004 * (level + drift * f64::from(round)).exp());
             NoiseProbe {
                 threads: 2,

@@ -174,7 +174,8 @@ mod tests {
 
     /// Ratios around one, of which every other is this much higher or lower.
     fn ratios(count: usize, middle: f64, spread: f64) -> Vec<f64> {
-        let one = |index: usize| middle * if index % 2 == 0 { spread } else { 1.0 / spread };
+        let one =
+            |index: usize| middle * if index.is_multiple_of(2) { spread } else { 1.0 / spread };
         (0..count).map(one).collect()
     }
 

@@ -147,7 +147,8 @@ fn ask(
 ) -> Result<Vec<(&'static str, Vec<Duration>)>, Failed> {
     let place = address.strip_prefix("http://").and_then(|rest| rest.split_once('/'));
     let (host, base) = place.ok_or_else(|| Failed::new(format!("`{address}` is no address")))?;
-    let kinds: [(&str, Box<dyn Fn(usize) -> String>); 3] = [
+    type Address = Box<dyn Fn(usize) -> String>;
+    let kinds: [(&str, Address); 3] = [
         (
             "runs",
             Box::new(move |index| format!("?before=run-{:06}", runs - 1 - index * (runs / PAGES))),

@@ -201,9 +201,11 @@ impl Shown<'_> {
                 format!("{} worse", percent(self.limit)),
                 change.as_deref().map_or("worse", |change| change.verdict()),
             ),
-            Against::Alert { limit, figure } => {
-                (alert_figure(figure), limit_shown(limit, figure.as_ref()), "beyond the limit")
-            }
+            Against::Alert { limit, figure } => (
+                alert_figure(figure.as_deref()),
+                limit_shown(limit, figure.as_deref()),
+                "beyond the limit",
+            ),
         };
         Line {
             case: judged.key.to_string(),
@@ -515,7 +517,7 @@ pub(crate) fn alert_document(judged: &Judged) -> Value {
 pub(crate) fn say_alerts(alerts: &[Judged], printer: &Printer) {
     let limit = |judged: &Judged| match &judged.against {
         Against::Alert { limit, figure } => {
-            format!("{} {}", judged.metric, limit_shown(limit, figure.as_ref()))
+            format!("{} {}", judged.metric, limit_shown(limit, figure.as_deref()))
         }
         Against::Baseline { .. } => String::new(),
     };
@@ -554,12 +556,12 @@ fn limit_shown(limit: &Limit, figure: Option<&Figure>) -> String {
 }
 
 /// Formats a figure with its interval.
-fn alert_figure(figure: &Option<Figure>) -> String {
-    let interval = figure.as_ref().and_then(|figure| Some((figure, figure.interval().ok()??)));
+fn alert_figure(figure: Option<&Figure>) -> String {
+    let interval = figure.and_then(|figure| Some((figure, figure.interval().ok()??)));
     match interval {
         Some((figure, (low, high))) => {
             let shown = |value| value_shown(&figure.metric, value, &figure.unit);
-            format!("{} ({} to {})", figure_shown(&Some(figure.clone())), shown(low), shown(high))
+            format!("{} ({} to {})", figure_shown(Some(figure)), shown(low), shown(high))
         }
         None => figure_shown(figure),
     }

@@ -217,11 +217,11 @@ fn show_changes(
         Column::new("verdict", written(&|_, one| verdict_shown(one, margin))),
         Column {
             gives_way: 1,
-            ..Column::new("first", written(&|_, one| figure_shown(&one.before)))
+            ..Column::new("first", written(&|_, one| figure_shown(one.before.as_ref())))
         },
         Column {
             gives_way: 2,
-            ..Column::new("second", written(&|_, one| figure_shown(&one.after)))
+            ..Column::new("second", written(&|_, one| figure_shown(one.after.as_ref())))
         },
     ];
     let heading = printer.palette().heading(heading);
@@ -336,8 +336,8 @@ fn columns(cases: &[Compared], common: &Common, margin: f64) -> Vec<Column> {
     };
     vec![
         Column::new("case", written(&|case| common.rest(&case.key))),
-        right(first, 2, written(&|case| figure_shown(&case.main.before))),
-        right(second, 3, written(&|case| figure_shown(&case.main.after))),
+        right(first, 2, written(&|case| figure_shown(case.main.before.as_ref()))),
+        right(second, 3, written(&|case| figure_shown(case.main.after.as_ref()))),
         right("change", 0, written(&|case| change_shown(&case.main))),
         Column::new("verdict", written(&|case| verdict_shown(&case.main, margin))),
         right("could be seen", 1, written(&|case| detectable_shown(&case.main))),

@@ -133,7 +133,10 @@ fn verdict(of: &MetricChange, margin: f64) -> Cell {
 }
 
 fn figure(figure: &Option<host_experiment::Figure>) -> Cell {
-    Cell { value: figure.as_ref().map(|figure| figure.value), ..Cell::text(figure_shown(figure)) }
+    Cell {
+        value: figure.as_ref().map(|figure| figure.value),
+        ..Cell::text(figure_shown(figure.as_ref()))
+    }
 }
 
 fn change(of: &MetricChange) -> Cell {

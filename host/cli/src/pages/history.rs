@@ -78,7 +78,8 @@ fn table(series: &[History], common: &Common, place: Place<'_>) -> Markup {
     let keys: Vec<_> = series.iter().map(|one| one.key.clone()).collect();
     let (names, name) = coordinates(&keys);
     let differs = |of: fn(&History) -> &str| series.iter().any(|one| of(one) != of(&series[0]));
-    let shared: [(&str, fn(&History) -> &str); 3] = [
+    type Part = fn(&History) -> &str;
+    let shared: [(&str, Part); 3] = [
         ("metric", |one| &one.metric),
         ("experiment", |one| &one.experiment),
         ("machine", |one| &one.machine),

@@ -202,7 +202,7 @@ fn columns(
 /// Ticks of shares, by their depth in the tail.
 const NINES: [(f64, &str); 8] = [
     (0.0, "0 %"),
-    (0.301_03, "50 %"),
+    (std::f64::consts::LOG10_2, "50 %"),
     (1.0, "90 %"),
     (2.0, "99 %"),
     (3.0, "99.9 %"),
