@@ -65,14 +65,14 @@ fn a_pair_is_told_in_the_terminal_in_the_views_and_in_all_reports() {
     let shown = place.run(&["results", "show", "latest", "--format", "json"]).expect(0).json();
     let reports = place.run_folder().join("reports");
     let read = |name: &str| fs::read_to_string(reports.join(name)).expect("a report");
-    let report: Value = serde_json::from_str(&read("results.json")).expect("JSON");
+    let report: Value = serde_json::from_str(&read("json/results.json")).expect("JSON");
     for document in [&shown, &report] {
         let result = &second(document)["result"];
         assert_eq!((&result["processes"], &result["end"]), (&7.into(), &"differs".into()));
         assert!(result["interval"][0].as_f64().is_some_and(|low| low > 1.0), "{result}");
     }
-    assert!(read("report.md").contains("### Pairs"), "{}", read("report.md"));
-    assert!(read("report.html").contains("Table of pairs"));
+    assert!(read("markdown/report.md").contains("### Pairs"), "{}", read("markdown/report.md"));
+    assert!(read("html/report.html").contains("Table of pairs"));
     let sql = "SELECT processes, json_extract_string(paired, '$.result.end') FROM benchmark_cases \
                WHERE json_extract_string(paired, '$.side') = 'second'";
     let answer = place.run(&["results", "query", sql, "--format", "csv"]).expect(0);
