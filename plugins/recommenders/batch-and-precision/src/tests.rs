@@ -82,7 +82,7 @@ fn the_largest_batch_is_found_by_real_runs() {
     insta::assert_snapshot!(
         advice.explanation.replace('\u{202f}', " "),
         @r"
-        Batch 90: memory.peak 954 MiB, throughput.samples 11 567/s.
+        Batch 90: memory.peak 954 MiB, throughput.samples 11 488/s.
         Batch 91 does not fit: memory.peak is 963 MiB.
         Measured for this search, beyond the matrix: batch 8, 16, 32, 64, 80, 88, 90, 91, 92, 96, 128.
         "
@@ -104,7 +104,7 @@ fn a_search_ends_with_its_grant_and_says_what_it_would_ask_for() {
     insta::assert_snapshot!(
         advice.explanation.replace('\u{202f}', " "),
         @r"
-        Batch 32: memory.peak 401 MiB, throughput.samples 10 756/s.
+        Batch 32: memory.peak 401 MiB, throughput.samples 10 702/s.
         Measured for this search, beyond the matrix: batch 8, 16, 32.
         Batch 64 would tell more: nothing is left of the grant.
         "

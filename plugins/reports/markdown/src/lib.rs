@@ -430,11 +430,11 @@ mod tests {
     | case | p50 | p90 | p99 | throughput | peak memory | accuracy | warnings |
     | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |
     | batch 1 · single-stream | 116 µs | 130 µs | 174 µs | 8621/s | 36.4 MiB | 97.66 % |  |
-    | batch 1 · offline | 48.4 ms | gap | gap | 9305/s | 36.4 MiB | 97.66 % |  |
-    | batch 8 · single-stream | 771 µs | 860 µs | 1.06 ms | 10 382/s | 37.8 MiB | 97.66 % |  |
-    | batch 8 · offline | 40.8 ms | gap | gap | 11 030/s | 37.8 MiB | 97.66 % |  |
-    | batch 64 · single-stream | 5.97 ms | 6.48 ms | gap | 10 728/s | 49.1 MiB | 97.66 % |  |
-    | batch 64 · offline | 44.6 ms | gap | gap | 10 090/s | 49.1 MiB | 97.66 % |  |
+    | batch 1 · offline | 47.9 ms | gap | gap | 9403/s | 36.4 MiB | 97.66 % |  |
+    | batch 8 · single-stream | 776 µs | 861 µs | 1.13 ms | 10 316/s | 37.8 MiB | 97.66 % |  |
+    | batch 8 · offline | 40.6 ms | gap | gap | 11 073/s | 37.8 MiB | 97.66 % |  |
+    | batch 64 · single-stream | 5.97 ms | 6.57 ms | gap | 10 714/s | 49.1 MiB | 97.66 % |  |
+    | batch 64 · offline | 44.5 ms | gap | gap | 10 102/s | 49.1 MiB | 97.66 % |  |
 
     An offline query is many batches at once; its latency is not that of a batch.
 
