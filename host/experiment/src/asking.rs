@@ -24,7 +24,7 @@ use host_wasm::{Grant, MoreCases};
 use crate::draft::{Files, Manifest};
 use crate::error::Result;
 
-/// What planning a further case needs.
+/// Inputs for planning a further case.
 pub(crate) struct Planner {
     pub(crate) manifest: Manifest,
     pub(crate) files: Files,

@@ -140,7 +140,7 @@ fn conditions_of(
 }
 
 impl RunFigures {
-    /// Returns whether the processes of the run's cases took turns, so that a drift of the machine is no difference between
+    /// Returns whether the processes of the run's cases took turns, so that a drift of the machine is not a difference between
     /// cases; `None` if that is not known.
     #[must_use]
     pub fn took_turns(&self) -> Option<bool> {

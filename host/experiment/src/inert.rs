@@ -19,7 +19,7 @@ const DRAWN: &[&str] = &[
 /// The namespace of drawings.
 const SVG: &str = "http://www.w3.org/2000/svg";
 
-/// What a file may be.
+/// Kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A drawing: SVG.

@@ -21,7 +21,7 @@ use crate::error::{Error, Result};
 /// Property of a session that says what the times of its operators are.
 const OPERATOR_TIMES: &str = "operator-times";
 
-/// What the time of an operator is.
+/// Meaning of an operator's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperatorTimes {
     /// The time of the call that computed it.
@@ -97,7 +97,7 @@ pub struct CaseProfile {
     pub key: CaseKey,
     /// The operators, in order of start.
     pub operators: Vec<ProfiledOperator>,
-    /// What their times are.
+    /// Meaning of their times.
     pub times: OperatorTimes,
     /// Median latency of the measured queries in nanoseconds; `None` if it has none.
     pub latency_ns: Option<f64>,

@@ -160,7 +160,7 @@ struct StartedRun {
     is_news: bool,
 }
 
-/// What became of asking recommenders for further cases.
+/// Outcome of asking recommenders for further cases.
 #[derive(Debug, Clone, Copy, Default)]
 struct Explored {
     interrupted: bool,

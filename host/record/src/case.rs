@@ -145,7 +145,7 @@ pub struct CaseSpec {
 pub struct Asked {
     /// The id of the recommender.
     pub by: String,
-    /// What it is for, in one line.
+    /// Purpose, in one line.
     pub reason: String,
 }
 

@@ -20,7 +20,7 @@ use crate::number::Rate;
 use crate::outcome::{CaseRecord, Failure};
 use crate::warning::WarningKind;
 
-/// What comparisons need of a case that has ended, all its processes together.
+/// Fields of an ended case that comparisons need, all its processes together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseGlance {
     /// The case's id.
@@ -29,11 +29,11 @@ pub struct CaseGlance {
     pub key: CaseKey,
     /// The device as its backend described it when the plan was made; `None` of a gap.
     pub device: Option<DeviceInfo>,
-    /// What was measured, or the reason why the case did not finish.
+    /// Measurements, or the reason why the case did not finish.
     pub outcome: Result<FinishedGlance, String>,
 }
 
-/// What comparisons need of a case that was measured to the end.
+/// Fields of a finished case that comparisons need.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedGlance {
     /// Its processes.

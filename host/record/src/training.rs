@@ -25,7 +25,7 @@ pub struct PhaseMemory {
     pub phase: String,
     /// The most that tensors took during it.
     pub peak_bytes: u64,
-    /// What they took at its end.
+    /// Memory that they took at its end.
     pub used_bytes: u64,
 }
 

@@ -317,7 +317,7 @@ struct Prepared {
     ready: Result<(Found, Option<PathBuf>), Failure>,
 }
 
-/// What a worker needs.
+/// Inputs of a worker.
 struct ReadyToStart {
     found: Found,
     reference: Option<PathBuf>,

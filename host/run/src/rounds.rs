@@ -57,7 +57,7 @@ pub(crate) struct Rounds {
     handovers_ns: Vec<u64>,
 }
 
-/// What the rounds of two processes say.
+/// Result of the rounds of two processes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PairRounds {
     /// Time per query of side 1 by that of side 0: the mean of the middle half of the rounds' logarithms, as a ratio.

@@ -401,7 +401,7 @@ impl Watch {
         }
     }
 
-    /// Returns the failure of a worker that waits for a turn, although its case is no side of a pair.
+    /// Returns the failure of a worker that waits for a turn, although its case is not a side of a pair.
     fn no_turns(&self) -> Failure {
         let detail = "it waits for its turn, and is not one side of a pair".into();
         Failure::Protocol { phase: self.phase, detail }

@@ -1,7 +1,7 @@
 /*!
 A local, read-only HTTP server for pages about results.
 
-It listens on the loopback interface alone, and its address has a token that nobody can guess: other users of the machine
+It listens on the loopback interface alone, and its address has a token that cannot be guessed: other users of the machine
 and pages in a browser can reach the port, and get nothing without the token. A request whose `Host` is not this server's
 is refused, so that a name that someone else points at 127.0.0.1 (DNS rebinding) opens nothing. There is one method, GET
 (and HEAD, which is GET without the body), so nothing can be changed.
@@ -39,13 +39,13 @@ pub struct Response {
     pub kind: &'static str,
     /// Content.
     pub body: Vec<u8>,
-    /// What the content may do in a browser.
+    /// Permissions of the content in a browser.
     pub policy: Policy,
     /// Whether a browser may keep it: only what never changes while the server runs.
     pub is_constant: bool,
 }
 
-/// What content may do in a browser.
+/// Permissions of content in a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// Pages of the server's own: its style, its scripts, and forms that lead back to it.

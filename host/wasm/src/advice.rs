@@ -2,7 +2,7 @@
 
 use host_record::{Prediction, Recommendation};
 
-/// What is left of the cases that a recommender may ask for.
+/// Remaining cases that a recommender may ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Grant {
     /// Cases.

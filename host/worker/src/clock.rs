@@ -27,7 +27,7 @@ pub(crate) fn check(clock: &SystemClock) -> Result<(), Failure> {
 }
 
 fn judge(ahead_ns: i64, elapsed_ns: u64) -> Result<(), Failure> {
-    /// What a single reading may be off, on a busy machine.
+    /// Largest error of a single reading, on a busy machine.
     const READING_NS: u64 = 100_000;
     if ahead_ns.unsigned_abs() <= READING_NS + elapsed_ns / 1000 {
         return Ok(());

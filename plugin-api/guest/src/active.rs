@@ -8,7 +8,7 @@ use crate::{Description, Error, Recommendation, Table, Views};
 
 /// Gives advice, and may ask for cases that the run lacks and state predictions. Needs a host of `tare:plugin` 0.1.3.
 ///
-/// What is asked for is measured after the call. Then the host calls again, until nothing is asked for, or the manifest's
+/// Requested cases are measured after the call. Then the host calls again, until nothing is asked for, or the manifest's
 /// grant is used up. So write the plugin as a function of what the views have: look up what was measured, and ask for what
 /// is missing next.
 pub trait ActiveRecommender {
@@ -30,7 +30,7 @@ pub trait ActiveRecommender {
     ) -> Result<Vec<Recommendation>, Error>;
 }
 
-/// What the host offers to an [`ActiveRecommender`]: the views, further cases, and a place for predictions.
+/// Services of the host for an [`ActiveRecommender`]: the views, further cases, and a place for predictions.
 pub trait RecommenderHost: Views {
     /// Returns what is left of the cases that may be asked for.
     fn left(&self) -> Grant;
@@ -51,7 +51,7 @@ pub trait RecommenderHost: Views {
     fn predict(&mut self, predictions: Vec<Prediction>) -> Result<(), Error>;
 }
 
-/// What is left of the cases that may be asked for.
+/// Remaining cases that may be asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Grant {
     /// Cases.
@@ -88,7 +88,7 @@ pub struct Wish {
     pub like: String,
     /// The other values.
     pub changes: Vec<(String, String)>,
-    /// What it is for.
+    /// Purpose.
     pub reason: String,
 }
 
@@ -97,11 +97,11 @@ pub struct Wish {
 pub struct RecordingHost {
     /// The views.
     pub tables: BTreeMap<String, Table>,
-    /// What is granted.
+    /// The grant.
     pub grant: Grant,
-    /// What was asked for.
+    /// Requested cases.
     pub wishes: Vec<Wish>,
-    /// What was predicted.
+    /// Predictions.
     pub predictions: Vec<Prediction>,
 }
 

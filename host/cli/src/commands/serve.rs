@@ -82,7 +82,7 @@ struct Kept {
     pages: HashMap<String, Vec<u8>>,
 }
 
-/// Why there is no page.
+/// Reason why a page is missing.
 enum Lacking {
     /// Nothing has that name.
     Unknown,

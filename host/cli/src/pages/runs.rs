@@ -140,7 +140,7 @@ pub(crate) struct Report {
     pub(crate) files: Vec<String>,
 }
 
-/// What a page of a run shows.
+/// Content of a run's page.
 #[derive(Debug)]
 pub(crate) struct RunPage {
     /// The run.

@@ -1,4 +1,4 @@
-//! What a chart shows, as values.
+//! Contents of charts, as values.
 
 use std::fmt::Write as _;
 
@@ -40,7 +40,7 @@ pub enum Kind {
 /// An axis.
 #[derive(Debug, Clone)]
 pub struct Axis {
-    /// What it shows, without the unit.
+    /// Quantity on the axis, without the unit.
     pub title: String,
     /// Unit by its symbol, as metrics have it.
     pub unit: String,

@@ -201,7 +201,7 @@ pub trait Training: Session {
 pub struct PhaseUse {
     /// The most that tensors took during the phase.
     pub peak_bytes: u64,
-    /// What they take at its end.
+    /// Memory that they take at its end.
     pub used_bytes: u64,
 }
 

@@ -32,7 +32,7 @@ pub struct StageTimes {
 pub struct PhaseMemory {
     /// The most that tensors took during the phase.
     pub peak_bytes: u64,
-    /// What they take at its end.
+    /// Memory that they take at its end.
     pub used_bytes: u64,
 }
 

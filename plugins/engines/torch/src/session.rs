@@ -29,7 +29,7 @@ pub struct TorchSession {
     compute: Compute,
     /// In the mode `training`.
     trainer: Option<Trainer>,
-    /// What tensors take on a processor, from the first phase of a counted run to the last.
+    /// Memory of tensors on a processor, from the first phase of a counted run to the last.
     counting: Option<Counting>,
 }
 

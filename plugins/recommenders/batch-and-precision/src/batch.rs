@@ -10,7 +10,7 @@ use report_common::{Axis, Case, Gap, Outcome, Run, humanise_metric};
 
 use crate::options::{Limit, Options};
 
-/// What a measured batch shows.
+/// Findings of a measured batch.
 #[derive(Debug, Clone, PartialEq)]
 enum Verdict {
     /// It meets the limits; whether another process is certain to.

@@ -43,9 +43,9 @@ use std::fmt;
 pub struct Observation {
     /// The case's id.
     pub case: String,
-    /// What is the same for all cases that differ in the batch alone.
+    /// Coordinates that are the same for all cases that differ in the batch alone.
     pub family: String,
-    /// What is the same for all families that are fitted together: backend, mode and scenario.
+    /// Coordinates that are the same for all families that are fitted together: backend, mode and scenario.
     pub group: String,
     /// Examples of a batch.
     pub batch: f64,
@@ -64,7 +64,7 @@ pub struct Ideal {
     pub memory: f64,
 }
 
-/// What a prediction was made from.
+/// Basis of a prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
     /// Smaller and larger batches of the same family.
@@ -80,7 +80,7 @@ pub struct Predicted {
     pub seconds: f64,
     /// Bounds of the interval.
     pub interval: (f64, f64),
-    /// What it was made from.
+    /// Its basis.
     pub basis: Basis,
     /// Errors that the interval is made of.
     pub errors: usize,
@@ -148,7 +148,7 @@ impl fmt::Display for Refusal {
 pub struct FamilyErrors {
     /// The family.
     pub family: String,
-    /// What the predictions were made from.
+    /// Basis of the predictions.
     pub basis: Basis,
     /// Errors as factors minus 1, such as 0.05 for 5 %, the smallest first.
     pub errors: Vec<f64>,

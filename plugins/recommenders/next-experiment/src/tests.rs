@@ -1,4 +1,4 @@
-//! What to measure next, on made-up runs.
+//! Advice on the next measurement, on made-up runs.
 
 use plugin_guest::{ActiveRecommender, Grant, RecordingHost};
 use report_common::Scenario;

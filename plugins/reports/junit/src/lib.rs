@@ -39,7 +39,7 @@ impl Report for JUnit {
 
 plugin_guest::export_report!(JUnit);
 
-/// What became of a case.
+/// Outcome of a case.
 enum Verdict {
     Passed,
     Failed(String),
