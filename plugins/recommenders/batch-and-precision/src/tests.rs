@@ -159,7 +159,7 @@ fn out_of_memory_is_too_large_and_a_crash_says_nothing() {
     );
 }
 
-/// Where even the smallest planned batch ran out of memory there is no metric at all.
+/// If even the smallest planned batch ran out of memory there is no metric at all.
 #[test]
 fn a_run_in_which_nothing_fits_is_searched_downwards() {
     let mut tables = run(&[16], &[Precision::Fp32]);

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (place, folder) in folders.iter().enumerate() {
         let name = Path::new(folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let own = &all[place];
-        // Errors of other runs say how far off predictions can be, where a run is too small for an interval of its own.
+        // Errors of other runs say how far off predictions can be, if a run is too small for an interval of its own.
         let others: Vec<Observation> = all
             .iter()
             .enumerate()

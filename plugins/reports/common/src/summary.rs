@@ -13,7 +13,7 @@ pub struct SummaryColumn {
     pub metric: String,
     /// The metric that it shows for a case in which that one is a gap, and the word that tells so.
     pub instead: Option<(&'static str, &'static str)>,
-    /// Order in which columns are dropped where there is little room: higher is sooner; 0 stays.
+    /// Order in which columns are dropped if there is little room: higher is sooner; 0 stays.
     pub gives_way: u8,
 }
 
