@@ -30,7 +30,8 @@ mod precision;
 use plugin_guest::{ActiveRecommender, Description, Error, Recommendation, RecommenderHost};
 use report_common::Run;
 
-pub use options::{LimitOption, Options, Quantity};
+pub use options::Options;
+pub use recommender_common::limit::{LimitOption, Quantity};
 
 /// The recommender.
 pub struct BatchAndPrecision;

@@ -1,6 +1,7 @@
 //! Options of the recommender, and its limits.
 
 use plugin_guest::Error;
+use recommender_common::limit::{LimitOption, Quantity};
 use report_common::host_record::Precision;
 use report_common::{Run, humanise_metric, parse_quantity};
 use serde::Deserialize;
@@ -31,30 +32,6 @@ impl Default for Options {
             accuracy_within: None,
         }
     }
-}
-
-/// A limit as written.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct LimitOption {
-    /// The metric.
-    pub metric: String,
-    /// The highest value that will do.
-    #[serde(default)]
-    pub at_most: Option<Quantity>,
-    /// The lowest value that will do.
-    #[serde(default)]
-    pub at_least: Option<Quantity>,
-}
-
-/// A number in the metric's own unit, or text with a unit.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "a number in the metric's unit, or text such as \"2 GiB\"")]
-pub enum Quantity {
-    /// In the metric's own unit.
-    Number(f64),
-    /// With a unit.
-    Text(String),
 }
 
 /// A limit in the unit of its metric.

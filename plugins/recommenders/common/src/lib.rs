@@ -4,6 +4,7 @@ Shared code of recommenders: predictions with a roofline's shape, from what was 
 This is an ordinary library and not a plugin.
 */
 
+pub mod limit;
 pub mod observation;
 pub mod roofline;
 

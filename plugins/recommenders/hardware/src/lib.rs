@@ -93,7 +93,8 @@ mod speed_up;
 use plugin_guest::{Description, Error, Recommendation, Recommender, Views};
 use report_common::Run;
 
-pub use options::{LimitOption, Options, PriceOption, Quantity};
+pub use options::{Options, PriceOption};
+pub use recommender_common::limit::{LimitOption, Quantity};
 
 /// The recommender.
 pub struct Hardware;

@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 
 use host_statistics::{normal_tail, ratio};
 use plugin_guest::{ActiveRecommender, Description, Error, Recommendation, RecommenderHost};
+use recommender_common::limit::{LimitOption, Quantity};
 use recommender_common::observation::{observation, seconds_of};
 use recommender_common::recommendation;
 use recommender_common::roofline::{Basis, Observation, Predictor};
@@ -66,30 +67,6 @@ impl Default for Options {
     fn default() -> Self {
         Self { limits: Vec::new(), least_gain: 0.01 }
     }
-}
-
-/// A limit on a latency, as written.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct LimitOption {
-    /// The metric.
-    pub metric: String,
-    /// The highest value that will do.
-    #[serde(default)]
-    pub at_most: Option<Quantity>,
-    /// For other limits, which are refused.
-    #[serde(default)]
-    pub at_least: Option<Quantity>,
-}
-
-/// A number in nanoseconds, or text with a unit.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, expecting = "a number of nanoseconds, or text such as \"5ms\"")]
-pub enum Quantity {
-    /// In nanoseconds.
-    Number(f64),
-    /// With a unit.
-    Text(String),
 }
 
 /// The highest value of a latency, in nanoseconds.
