@@ -335,12 +335,16 @@ impl<'a, 'o> Group<'a, 'o> {
         }
         advice.extend(self.ruled_out());
         advice.extend(self.not_judged());
-        advice.extend(self.ranks(&rivals));
+        advice.extend(self.ranks(&rivals, &comparable));
     }
 
     /// Returns the ranks of those that do not surely break a limit, in each objective that all of them have values of several
     /// processes of.
-    fn ranks(&self, rivals: &[&Candidate<'a>]) -> Option<Recommendation> {
+    fn ranks(
+        &self,
+        rivals: &[&Candidate<'a>],
+        comparable: &[&Candidate<'a>],
+    ) -> Option<Recommendation> {
         let mut rests_on = Cases::default();
         let (mut lines, mut firsts) = (Vec::new(), Vec::new());
         for (place, objective) in self.objectives.iter().enumerate() {
@@ -378,7 +382,11 @@ impl<'a, 'o> Group<'a, 'o> {
         lines.push(
             "The part of draws of all means, from Student's t around the measured ones, in which a rank is right.".to_owned(),
         );
-        let title = format!("{}: ranks: {}", self.name, firsts.join("; "));
+        // The probabilities do not know of those that are left out, nor of disturbances.
+        let disturbed = comparable.iter().filter(|one| one.disturbances().next().is_some()).count();
+        let doubt = self.compared_in_short(comparable.len(), disturbed);
+        let doubt = doubt.map_or_else(String::new, |doubt| format!(" ({doubt})"));
+        let title = format!("{}: ranks: {}{doubt}", self.name, firsts.join("; "));
         let attributes = [("model", self.name.as_str()), ("confidence", "that of each rank")];
         Some(recommendation("ranks", title, &lines, rests_on, &attributes))
     }

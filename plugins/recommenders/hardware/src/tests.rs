@@ -777,6 +777,29 @@ fn of_equal_backends_a_winner_is_seldom_certain() {
     assert!(found as u64 >= ROUNDS / 10 - 2, "{found}");
 }
 
+/// Probabilities of ranks do not know of configurations that are left out, nor of disturbances.
+#[test]
+fn ranks_say_what_is_left_out_and_disturbed() {
+    let sound = several(&three([
+        (0.12, (0.11, 0.13), 8_000.0),
+        (1.0, (0.9, 1.1), 11_000.0),
+        (2.4, (2.2, 2.6), 13_000.0),
+    ]));
+    let title = |tables: &Tables| {
+        let advice = advice(tables, at_most("latency.p99", "5ms"));
+        let ranks = advice.into_iter().find(|it| it.attributes["kind"] == "ranks");
+        ranks.expect("several processes have ranks").title
+    };
+    assert!(title(&sound).ends_with(" %)"), "{}", title(&sound));
+    let mut tables = sound;
+    let drift = Doubt::Drift { from_ns: 1e6, to_ns: 2e6, scatter_ns: 1e3 };
+    made_up::warn(&mut tables, SINGLE_STREAM[0], drift);
+    made_up::crash(&mut tables, SINGLE_STREAM[2], Phase::Measure);
+    made_up::crash(&mut tables, OFFLINE[2], Phase::Measure);
+    let shown = title(&tables);
+    assert!(shown.ends_with(" (2 of 3 configurations could be compared, 1 disturbed)"), "{shown}");
+}
+
 #[test]
 fn figures_of_one_process_are_never_certain() {
     let tables = three([
