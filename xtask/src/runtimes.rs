@@ -86,6 +86,14 @@ const SUITES: &[Suite] = &[
         "torch",
         Needs::TorchOnRequest("its runtime is in a package of 531 MB"),
     ),
+    suite(
+        "backends/torch",
+        "fashion",
+        "torch",
+        Needs::Elsewhere(
+            "it trains for half an hour, and needs Debian's package dataset-fashion-mnist",
+        ),
+    ),
 ];
 
 /// Ignored tests that other tests run in separate processes.
