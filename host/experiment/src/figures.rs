@@ -18,9 +18,7 @@ use std::thread;
 
 use host_manifest::Price;
 use host_record::{CaseGlance, CaseKey, CaseRecord, ColumnData, Direction, FinishedGlance, column};
-use host_statistics::{
-    Quantile, Resampling, Undefined, order_statistics, processes_interval, sized_estimates,
-};
+use host_statistics::{Quantile, Undefined, order_statistics, processes_interval, sized_estimates};
 use host_store::{
     ExampleOutcomes, Facts, GlancedValue, PluginRole, ResultsFolder, RunFolder, StoreError,
     device_facts, machine_facts,
@@ -258,9 +256,8 @@ impl Figure {
             return Ok(self.interval);
         }
         let slices: Vec<&[f64]> = self.processes.chunks(1).collect();
-        let resampling = Resampling { resamples: 2000, confidence: CONFIDENCE, seed: 0 };
-        let found = processes_interval(&slices, |one| one[0], &resampling);
-        found.map(|(interval, _)| Some((interval.low, interval.high)))
+        let found = processes_interval(&slices, |one| one[0], CONFIDENCE)?;
+        Ok(Some((found.low, found.high)))
     }
 
     /// Returns the unit that its interval is over.

@@ -28,6 +28,11 @@ pub(crate) fn pin(case: &CaseSpec, machine: &Machine) -> Result<Scheduling, Fail
     let clients = case.key.clients.unwrap_or(1);
     let threads = case.threads.map(|threads| threads.saturating_mul(clients));
     let requested = match &case.measure.pin {
+        // Processors differ by what else they do, so both sides of a pair have to be on the same. Sides with as many threads
+        // as they like are on all.
+        Pin::None if case.measure.pair.is_some() && threads.is_some() && process::can_bind() => {
+            automatic(machine, threads).ok()
+        }
         Pin::None => None,
         Pin::Auto => Some(automatic(machine, threads)?),
         Pin::Processors(processors) => {
@@ -147,6 +152,7 @@ mod tests {
 
     use super::*;
     use crate::tests::case;
+    use host_record::{Pair, PairAxis, Share};
 
     /// Returns the processors of cores of nodes: each entry is a node, with a list of cores.
     fn places(nodes: &[&[&[u32]]]) -> Vec<Place> {
@@ -234,6 +240,27 @@ mod tests {
         let thread = std::thread::spawn(move || pin(&case, &Machine::this()));
         let scheduling = thread.join().expect("the thread").expect("everybody may be nicer");
         assert_eq!(scheduling.nice, Some(19));
+    }
+
+    /// In a separate thread, because the processors of a thread are bound.
+    #[test]
+    fn both_sides_of_a_pair_are_on_the_same_processors() {
+        let scheduling = |threads| {
+            let mut case = case();
+            case.threads = threads;
+            case.measure.pair = Some(Pair {
+                axis: PairAxis::Backend,
+                sides: ["a", "b"].map(str::to_owned),
+                level: Share::new(0.995).expect("a share"),
+                half_width: Share::new(0.01).expect("a share"),
+            });
+            let thread = std::thread::spawn(move || pin(&case, &Machine::this()));
+            thread.join().expect("the thread").expect("nothing was asked for")
+        };
+        let [one, other] = [scheduling(Some(1)), scheduling(Some(1))];
+        assert!(one.pinned);
+        assert_eq!(one.processors, other.processors);
+        assert!(!scheduling(None).pinned, "as many threads as there are processors");
     }
 
     #[test]

@@ -1,17 +1,18 @@
 /*!
 How often pairs find a planted difference, and how often they find one that is not there.
 
-The plugin `fault` waits for a given time in each run. Each pair has two backends of it, the second of which waits 0, 1, 2 or
-5 % less. A run of the tool measures many pairs, one for each batch size, which changes nothing for this plugin. And the
-plugin `cpu` is built twice, the second time for the processor of this machine, and the two builds are compared on a model.
+The plugin `fault` computes given numbers in each run. Each pair has two backends of it, the second of which computes 0, 1, 2
+or 5 % fewer. Waiting for a given time would not do: it takes the same time on a processor that is slow. A run of the tool measures many pairs, one for each batch size, which changes nothing for this plugin. And the
+plugin `cpu` is built twice, the second time for newer processors, and the two builds are compared on a model.
 
-`cargo xtask bench pairs [TRIALS [FOLDER]]` measures so many pairs of each kind (default 200), with the tool that is built in
-a folder (default: it is built).
+`cargo xtask bench pairs [--trials N] [--at-once N]` measures so many pairs of each kind (default 200), and so many runs of
+the tool at the same time (default 1).
 */
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -24,9 +25,8 @@ use crate::shell::{At, Failed, cargo, command, root, say};
 
 const TRIALS: usize = 200;
 
-/// Time of a run of the first side in microseconds: one microsecond less is 1 %. The plugin spins for up to this time, and
-/// sleeps in a longer run, so the other side takes less and not more.
-const FIRST: u64 = 100;
+/// Numbers that a run of the first side computes, which takes some 100 µs.
+const FIRST: u64 = 20_000;
 
 /// Differences in per cent.
 const PLANTED: [u64; 4] = [0, 1, 2, 5];
@@ -52,44 +52,76 @@ struct Kind {
 }
 
 pub(super) fn prove(arguments: &[String]) -> Result<(), Failed> {
-    let trials = match arguments.first() {
-        Some(text) => {
-            text.parse().map_err(|_| Failed::new(format!("`{text}` is not a number of trials")))?
-        }
-        None => TRIALS,
-    };
-    let built = match arguments.get(1) {
-        Some(folder) => PathBuf::from(folder),
-        None => {
-            setup::setup()?;
-            layout::build(Profile::Release)?
-        }
-    };
+    let (mut trials, mut at_once) = (TRIALS, 1);
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let number = match argument.as_str() {
+            "--trials" => &mut trials,
+            "--at-once" => &mut at_once,
+            unknown => return Err(Failed::new(format!("`{unknown}` means nothing to this bench"))),
+        };
+        let value = rest.next().and_then(|text| text.parse().ok()).filter(|&value| value > 0);
+        *number = value.ok_or_else(|| Failed::new(format!("`{argument}` needs a number")))?;
+    }
+    setup::setup()?;
+    let built = layout::build(Profile::Release)?;
     let place = std::env::temp_dir().join(format!("tare-pairs-{}", std::process::id()));
     fs::create_dir_all(&place).at(&place)?;
     let (machine, before) = (Machine::here(), load());
-    let mut kinds = Vec::new();
-    for planted in PLANTED {
-        say(&format!("bench: {trials} pairs that differ by {planted} %"));
-        let start = Instant::now();
-        let manifest = place.join(format!("planted-{planted}.toml"));
-        fs::write(&manifest, planted_manifest(planted, trials)).at(&manifest)?;
-        let trials = measure(&built, &place, &manifest)?;
-        kinds.push(Kind { planted, trials, seconds: start.elapsed().as_secs_f64() });
-    }
+    let kinds = planted(&built, &place, trials, at_once)?;
     say("bench: two builds of the plugin `cpu`");
     let builds = two_builds(&built, &place)?;
-    let page = document(&kinds, &builds, &machine.sentence(before, load()));
+    let page = document(&kinds, &builds, at_once, &machine.sentence(before, load()));
     fs::remove_dir_all(&place).at(&place)?;
     write("pairs", &page)
 }
 
+/// Pairs of a run of the tool: enough that its start does not count, and few enough that all kinds share what else the
+/// machine does.
+const PAIRS_OF_A_RUN: usize = 25;
+
+/// Measures pairs of all kinds, in runs that take turns.
+fn planted(built: &Path, place: &Path, trials: usize, at_once: usize) -> Result<Vec<Kind>, Failed> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for start in (0..trials).step_by(PAIRS_OF_A_RUN) {
+        let pairs = PAIRS_OF_A_RUN.min(trials - start);
+        runs.extend((0..PLANTED.len()).map(|kind| (kind, pairs)));
+    }
+    runs.reverse();
+    let empty = |planted| Kind { planted, trials: Vec::new(), seconds: 0.0 };
+    let (queue, total) = (Mutex::new(runs), trials * PLANTED.len());
+    let kinds = Mutex::new(PLANTED.map(empty).into_iter().collect::<Vec<Kind>>());
+    std::thread::scope(|scope| {
+        let work = |worker: usize| -> Result<(), Failed> {
+            let place = place.join(format!("worker-{worker}"));
+            fs::create_dir_all(&place).at(&place)?;
+            while let Some((kind, pairs)) = queue.lock().ok().and_then(|mut queue| queue.pop()) {
+                let (manifest, start) = (place.join("planted.toml"), Instant::now());
+                fs::write(&manifest, planted_manifest(PLANTED[kind], pairs)).at(&manifest)?;
+                let measured = measure(built, &place, &manifest)?;
+                let Ok(mut kinds) = kinds.lock() else { break };
+                kinds[kind].trials.extend(measured);
+                kinds[kind].seconds += start.elapsed().as_secs_f64();
+                let done: usize = kinds.iter().map(|kind| kind.trials.len()).sum();
+                say(&format!("bench: {done} of {total} pairs"));
+            }
+            Ok(())
+        };
+        let workers: Vec<_> =
+            (0..at_once).map(|worker| scope.spawn(move || work(worker))).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|_| Err(Failed::new("a thread of the bench panicked")))
+        })
+    })?;
+    kinds.into_inner().map_err(|_| Failed::new("a thread of the bench panicked"))
+}
+
 fn planted_manifest(planted: u64, trials: usize) -> String {
     let model = root().join("manifests/data/digits.onnx");
-    let backend = |id: &str, time: u64| {
+    let backend = |id: &str, iterations: u64| {
         format!(
             "[[backend]]\nid = \"{id}\"\nplugin = \"fault\"\n\
-             options = {{ fault = \"slow\", fault-microseconds = {time} }}\n"
+             threads = 1\noptions = {{ fault = \"work\", fault-iterations = {iterations} }}\n"
         )
     };
     let batches: Vec<String> = (1..=trials).map(|batch| batch.to_string()).collect();
@@ -97,23 +129,28 @@ fn planted_manifest(planted: u64, trials: usize) -> String {
         "schema = 1\nexperiment = {{ name = \"pairs\" }}\n\
          [[model]]\nid = \"m\"\npath = \"{}\"\n{}{}[matrix]\nbatch = [{}]\n\
          [measure]\norder = \"paired\"\npair = [\"a\", \"b\"]\nwarm-up = \"10ms\"\n\
-         [[metric]]\nplugin = \"latency\"\n[[report]]\nplugin = \"json\"\n",
+         [[metric]]\nplugin = \"throughput\"\n[[report]]\nplugin = \"json\"\n",
         model.display(),
         backend("a", FIRST),
-        backend("b", FIRST - FIRST * planted / 100),
+        backend("b", FIRST * (100 - planted) / 100),
         batches.join(", "),
     )
 }
 
-/// Builds `cpu` for this machine's processor, and compares it with the usual build.
+/// Level of the instruction set that the second build of `cpu` may use: the usual one may use the first.
+const LEVEL: &str = "x86-64-v3";
+
+/// Builds `cpu` for newer processors, and compares it with the usual build.
 fn two_builds(built: &Path, place: &Path) -> Result<Vec<Trial>, Failed> {
-    let target = place.join("target");
-    cargo()
-        .args(["build", "--release", "--package=backend-cpu", "--target-dir"])
-        .arg(&target)
-        .env("RUSTFLAGS", "-C target-cpu=native")
-        .run()?;
-    let folders = ["usual", "native"].map(|name| place.join(name));
+    let target = layout::target_folder()?.join(LEVEL);
+    if layout::prebuilt().is_none() {
+        cargo()
+            .args(["build", "--release", "--package=backend-cpu", "--target-dir"])
+            .arg(&target)
+            .env("RUSTFLAGS", &format!("-C target-cpu={LEVEL}"))
+            .run()?;
+    }
+    let folders = ["usual", "newer"].map(|name| place.join(name));
     let libraries =
         [built.join("plugins/cpu/libbackend_cpu.so"), target.join("release/libbackend_cpu.so")];
     for (folder, library) in folders.iter().zip(&libraries) {
@@ -129,16 +166,16 @@ fn two_builds(built: &Path, place: &Path) -> Result<Vec<Trial>, Failed> {
             folder.display()
         )
     };
-    let [usual, native] = &folders;
+    let [usual, newer] = &folders;
     let manifest = place.join("builds.toml");
     let text = format!(
         "schema = 1\nexperiment = {{ name = \"builds\" }}\n\
          [[model]]\nid = \"digits\"\npath = \"{}\"\n{}{}[matrix]\nbatch = [1, 8, 64]\n\
-         [measure]\norder = \"paired\"\npair = [\"usual\", \"native\"]\n\
-         [[metric]]\nplugin = \"latency\"\n[[report]]\nplugin = \"json\"\n",
+         [measure]\norder = \"paired\"\npair = [\"usual\", \"newer\"]\n\
+         [[metric]]\nplugin = \"throughput\"\n[[report]]\nplugin = \"json\"\n",
         root().join("manifests/data/digits.onnx").display(),
         backend("usual", usual),
-        backend("native", native),
+        backend("newer", newer),
     );
     fs::write(&manifest, text).at(&manifest)?;
     for folder in &folders {
@@ -216,13 +253,17 @@ fn row(kind: &Kind) -> String {
     )
 }
 
-fn document(kinds: &[Kind], builds: &[Trial], machine: &str) -> String {
+fn document(kinds: &[Kind], builds: &[Trial], at_once: usize, machine: &str) -> String {
     let mut rows = String::new();
     for kind in kinds {
         rows.push_str(&row(kind));
     }
     let all: Vec<Trial> = kinds.iter().flat_map(|kind| kind.trials.iter().copied()).collect();
     let milliseconds = |of: fn(&Trial) -> u64| quantile(&all, 0.5, |trial| of(trial) as f64) / 1e6;
+    let beside = match at_once {
+        1 => "One pair was measured at a time.".to_owned(),
+        many => format!("{many} pairs were measured at the same time."),
+    };
     let mut of_builds = String::new();
     for (batch, trial) in [1, 8, 64].iter().zip(builds) {
         let change = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
@@ -241,17 +282,16 @@ fn document(kinds: &[Kind], builds: &[Trial], machine: &str) -> String {
     format!(
         "# What pairs find\n\n\
          `cargo xtask bench pairs` measures pairs whose sides differ by a known amount, and writes this page. The plugin \
-         `fault` takes {FIRST} µs for a run, and the second side so much less. A pair is measured at 99.5 % until it \
+         `fault` computes {FIRST} numbers in a run, one from the other, and that of the second side so many fewer. A pair is measured at 99.5 % until it \
          tells, in up to 60 processes of each side of 100 ms each, with a warm-up of 10 ms. [The design](../design/pairs.md) \
-         says how.\n\n{machine}\n\n\
+         says how. {beside}\n\n{machine}\n\n\
          | planted | pairs | found different | in the wrong direction | interval has the truth | processes: median (p90) | \
          median change | deviation of a process | time of a pair |\n\
          |--:|--:|--:|--:|--:|--:|--:|--:|--:|\n{rows}\n\
          Found different at 0 % is a false alarm. Blocks were {:.1} ms long, {:.0} rounds in a process, and a handover took \
          {:.2} ms (medians).\n\n\
          ## Two builds of one plugin\n\n\
-         The plugin `cpu`, as it is packaged and built for the processor of this machine (`target-cpu=native`), by their \
-         folders, on the model of the quickstart with one thread. The change is that of the second build's time per \
+         The plugin `cpu`, as it is packaged and built for newer processors (`target-cpu={LEVEL}`), by their folders, on the model of the quickstart with one thread. The change is that of the second build's time per \
          query.\n\n\
          | batch | change | interval | processes | differs from the first |\n|--:|--:|---|--:|---|\n{of_builds}",
         milliseconds(|trial| trial.block_ns),

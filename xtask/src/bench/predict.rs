@@ -1,9 +1,10 @@
 //! How good predictions of cases that were not measured are: on a run that is measured here, and on the kept runs of an H200.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::machine::{Machine, load};
+use serde_json::Value;
+
 use super::write;
 use crate::layout::{self, Profile};
 use crate::shell::{At, Failed, cargo, command, relative, root, say};
@@ -13,7 +14,6 @@ const KEPT: &str = "docs/reference/h200/20261128T143439Z-h200-1402e1";
 
 /// Measures, or takes the folder of a run of the same manifest; then writes the page.
 pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
-    let (machine, before) = (Machine::here(), load());
     let measured = match given {
         [folder] => PathBuf::from(folder),
         [] => measure()?,
@@ -42,14 +42,31 @@ pub(super) fn prove(given: &[String]) -> Result<(), Failed> {
              {table}\n\
              The interval of a held-out case is made from the other cases alone. Theory promises that 80 % of 90 % intervals \
              hold at the least, and about 90 % do, for cases that are like those they are made from.\n",
-            machine.sentence(before, load())
+            machine(&measured)?
         ),
     )
 }
 
+/// Returns a sentence about the machine on which a run was measured.
+fn machine(run: &Path) -> Result<String, Failed> {
+    let path = run.join("run.json");
+    let text = fs::read_to_string(&path).at(&path)?;
+    let run: Value = serde_json::from_str(&text)
+        .map_err(|error| Failed::new(format!("{}: {error}", path.display())))?;
+    let environment = &run["environment"];
+    let processor = &environment["processor"];
+    Ok(format!(
+        "It was measured on {}, {} processors, {}; load of the last minute {:.1} before.",
+        processor["name"].as_str().unwrap_or("an unnamed processor"),
+        processor["logical"],
+        environment["kernel"].as_str().unwrap_or("an unnamed kernel"),
+        environment["load-average"].as_f64().unwrap_or(f64::NAN),
+    ))
+}
+
 /// Measures the manifest, and returns the run's folder.
 fn measure() -> Result<PathBuf, Failed> {
-    let built = layout::build(Profile::Debug)?;
+    let built = layout::build(Profile::Release)?;
     say("bench: measuring the cases to hold out");
     let results = layout::target_folder()?.join("predict");
     let line = command(built.join("host")).args(["--quiet", "--results"]).arg(&results);

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::fmt;
+use std::hint::black_box;
 use std::num::NonZeroU64;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -71,6 +72,7 @@ choices! {
         Shape = "shape",
         Write = "write",
         Slow = "slow",
+        Work = "work",
         Lie = "lie",
         LieTogether = "lie-together",
         Drift = "drift",
@@ -86,9 +88,9 @@ choices! {
 impl Fault {
     /// Returns whether the fault concerns only runs.
     fn is_of_runs(self) -> bool {
-        use Fault::{Fallback, Impossible, Nan, Shape, Stale, Write, Wrong, Zeros};
+        use Fault::{Fallback, Impossible, Nan, Shape, Stale, Work, Write, Wrong, Zeros};
         let is_of_values = matches!(self, Zeros | Wrong | Nan | Stale | Shape | Write);
-        is_of_values || matches!(self, Impossible | Fallback) || self.takes_time()
+        is_of_values || matches!(self, Impossible | Fallback | Work) || self.takes_time()
     }
 
     fn takes_time(self) -> bool {
@@ -162,6 +164,7 @@ struct Plan {
     phase: Phase,
     /// Time of a run on the device.
     time: Duration,
+    iterations: u64,
     runs: u64,
     bytes: usize,
     exit_code: i32,
@@ -186,6 +189,7 @@ impl Plan {
             "fault-times",
             "fault-milliseconds",
             "fault-microseconds",
+            "fault-iterations",
             "fault-runs",
             "fault-bytes",
             "fault-code",
@@ -193,9 +197,13 @@ impl Plan {
             "fault-offers",
             "fault-values",
             "fault-shapes",
+            "threads",
             abi::OPTION_PLACEMENT,
         ])?;
         let invalid = |message| Error::new(ErrorCode::InvalidArgument, message);
+        if options.parse::<u64>("threads")?.is_some_and(|threads| threads != 1) {
+            return Err(invalid("it computes in one thread".into()));
+        }
         let fault = options.parse("fault")?;
         let (mut exit_code, mut error_code) = (3, ErrorCode::Internal);
         match (options.get("fault-code"), fault) {
@@ -216,6 +224,7 @@ impl Plan {
                 Some(time) => Duration::from_micros(time),
                 None => Duration::from_millis(options.parse("fault-milliseconds")?.unwrap_or(10)),
             },
+            iterations: options.parse("fault-iterations")?.unwrap_or(10_000),
             runs: options.parse::<NonZeroU64>("fault-runs")?.map_or(100, NonZeroU64::get),
             bytes: options.parse("fault-bytes")?.unwrap_or(1 << 20),
             exit_code,
@@ -795,6 +804,10 @@ impl FaultSession {
             }
             _ => doubled,
         };
+        if fault == Some(Fault::Work) {
+            // Each number needs the one before it, so that this takes as long as the processor makes it.
+            black_box((0..self.plan.iterations).fold(0, |last, _| mixed(black_box(last))));
+        }
         let now = Instant::now();
         self.busy_until = self.busy_until.max(now);
         if let Some(fault) = fault.filter(|fault| fault.takes_time()) {

@@ -12,7 +12,7 @@ The mean's interval needs an effective size of at least ten. This interval, and 
 it would reach below zero, since latencies are not negative: see `plugin-guest`.
 
 With several processes, a value is the mean of theirs, and its interval is one over processes (Student's
-*t*, and the hierarchical bootstrap from 30 on), so it includes the variance between processes. It is the
+*t*), so it includes the variance between processes. It is the
 interval of the mean; the attributes `prediction-low` and `prediction-high` say where another process will lie.
 A percentile needs enough queries in each of them. Minimum and maximum are those of all queries; `process-values` has
 those of each process.
@@ -24,9 +24,8 @@ the scheduled time, so it includes waiting in a queue.
 */
 
 use host_statistics::{
-    Moments, ProcessMethod, Quantile, Resampling, SizedEstimate, TooFew, Undefined, effective_size,
-    mean_interval, median_absolute_deviation, moments, order_statistics, processes_interval,
-    sized_estimates,
+    Moments, Quantile, SizedEstimate, TooFew, Undefined, effective_size, mean_interval,
+    median_absolute_deviation, moments, order_statistics, processes_interval, sized_estimates,
 };
 use plugin_guest::{
     Case, Columns, Description, Direction, Error, Gap, LEAST_EFFECTIVE_SIZE, Measurement, Metric,
@@ -36,9 +35,6 @@ use plugin_guest::{
 /// The columns that are read.
 const LATENCY: &str = "latency";
 const PROCESS: &str = "process";
-
-/// Resamples of the bootstrap over processes.
-const RESAMPLES: usize = 2000;
 
 /// The percentiles that are stated.
 const PERCENTILES: [Quantile; 5] =
@@ -104,7 +100,7 @@ fn split<'a>(latencies: &'a [u64], numbers: &[u64]) -> Result<Vec<&'a [u64]>, Er
     Ok(split.collect())
 }
 
-/// The method of an interval over a few processes.
+/// The method of an interval over processes.
 const STUDENT: &str = "Student's t over processes";
 
 /// Statistic of one process.
@@ -153,7 +149,6 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
             }
         }
     }
-    let resampling = Resampling { resamples: RESAMPLES, confidence, seed: 0 };
     let values: Vec<f64> = processes.iter().map(|process| statistic(process)).collect();
     let value = moments(&values).map_or(0.0, |found| found.mean);
     let found = self::measurement(&name, Ok(value))
@@ -168,17 +163,10 @@ fn over_processes(measurement: Measurement, processes: &[&[u64]], confidence: f6
                 None => "mean over processes",
             },
         );
-    match processes_interval(processes, statistic, &resampling) {
-        Ok((interval, method)) => found.with_interval_from_zero(
-            (interval.low, interval.high),
-            confidence,
-            match method {
-                ProcessMethod::Student => STUDENT,
-                ProcessMethod::HierarchicalBootstrap => {
-                    "hierarchical bootstrap over processes and queries"
-                }
-            },
-        ),
+    match processes_interval(processes, statistic, confidence) {
+        Ok(interval) => {
+            found.with_interval_from_zero((interval.low, interval.high), confidence, STUDENT)
+        }
         Err(Undefined::BelowZero) => found.without_interval(&below_zero(STUDENT)),
         Err(_) => found.without_interval(
             "all processes have the same value, so no uncertainty can be estimated",

@@ -946,7 +946,13 @@ impl<'a, 'o> Group<'a, 'o> {
             lines.push(line);
         }
         lines.extend(any_cost.then(|| UNPAIRED.to_owned()));
-        recommendation("front", title, &lines, rests_on, &[("model", &self.name)])
+        let confidence = match dominated {
+            0 => "as measured",
+            // What dominates another is clearly better in one objective.
+            _ => "95 % for each that is dominated",
+        };
+        let attributes = [("model", self.name.as_str()), ("confidence", confidence)];
+        recommendation("front", title, &lines, rests_on, &attributes)
     }
 
     /// Returns the configurations that could not be judged, and why. Cases with the same reason
