@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use wasmtime::Engine;
 
-use crate::engine::engine;
+use crate::engine::{engine, precompile};
 use crate::error::GuestErrorKind;
 use crate::limits::{Cancel, LOOK};
 use crate::platform::{End, limit_this_process};
@@ -70,7 +70,7 @@ pub(crate) fn compile_here(
     thread::scope(|scope| {
         let (done, is_done) = mpsc::channel::<()>();
         let compiling = scope.spawn(move || {
-            let compiled = engine.precompile_component(bytes);
+            let compiled = precompile(engine, bytes);
             drop(done);
             compiled
         });
@@ -226,6 +226,6 @@ fn compile(mut arguments: impl Iterator<Item = OsString>) -> Result<(), Refusal>
     io::stdin().take(LARGEST_COMPONENT + 1).read_to_end(&mut bytes)?;
     let engine =
         engine().map_err(|error| Refusal::Start(io::Error::other(format!("{error:#}"))))?;
-    let compiled = engine.precompile_component(&bytes).map_err(Refusal::Component)?;
+    let compiled = precompile(&engine, &bytes).map_err(Refusal::Component)?;
     Ok(io::stdout().write_all(&compiled)?)
 }
