@@ -56,10 +56,62 @@ impl Described {
     }
 }
 
+/// The first line of a call. Keys keep their order, so that a simple program can compare beginnings.
+#[derive(Serialize)]
+struct Call<'a> {
+    protocol: &'static str,
+    call: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    case: Option<Case<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    options: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<Vec<Header<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rehearsal: Option<bool>,
+}
+
+impl Call<'_> {
+    fn new(call: &'static str) -> Self {
+        let protocol = PROTOCOL;
+        Self { protocol, call, case: None, options: None, columns: None, rehearsal: None }
+    }
+}
+
+#[derive(Serialize)]
+struct Case<'a> {
+    id: &'a str,
+    attributes: &'a BTreeMap<String, String>,
+}
+
+/// A column without its values.
+#[derive(Serialize)]
+struct Header<'a> {
+    name: &'a str,
+    unit: &'a str,
+    width: u64,
+    r#type: &'static str,
+    rows: u64,
+}
+
+/// The first line of a view.
+#[derive(Serialize)]
+struct View<'a> {
+    view: &'a str,
+    columns: &'a [String],
+}
+
+/// Rows of a view.
+#[derive(Serialize)]
+struct Rows<'a> {
+    view: &'a str,
+    rows: Vec<Vec<Value>>,
+}
+
 /// The input of `describe`.
 pub(crate) fn describe() -> Vec<u8> {
     let mut input = Vec::new();
-    line(&mut input, &json!({ "protocol": PROTOCOL, "call": "describe" }));
+    line(&mut input, &Call::new("describe"));
     input
 }
 
@@ -69,7 +121,7 @@ pub(crate) fn compute<'a>(
     columns: impl Iterator<Item = &'a Column> + Clone,
     options: &Value,
 ) -> Vec<u8> {
-    let header = |column: &Column| {
+    let header = |column: &'a Column| {
         let (kind, values) = match &column.data {
             ColumnData::U64(values) => ("unsigned", values.len()),
             ColumnData::S64(values) => ("signed", values.len()),
@@ -80,20 +132,16 @@ pub(crate) fn compute<'a>(
         };
         let Column { name, unit, width, .. } = column;
         let rows = values as u64 / (*width).max(1);
-        json!({ "name": name, "unit": unit, "width": width, "type": kind, "rows": rows })
+        Header { name, unit, width: *width, r#type: kind, rows }
     };
-    let headers: Vec<Value> = columns.clone().map(header).collect();
+    let call = Call {
+        case: Some(Case { id: &case.case_id, attributes: &case.attributes }),
+        options: Some(object(options)),
+        columns: Some(columns.clone().map(header).collect()),
+        ..Call::new("compute")
+    };
     let mut input = Vec::new();
-    line(
-        &mut input,
-        &json!({
-            "protocol": PROTOCOL,
-            "call": "compute",
-            "case": { "id": case.case_id, "attributes": case.attributes },
-            "options": object(options),
-            "columns": headers,
-        }),
-    );
+    line(&mut input, &call);
     for column in columns {
         match &column.data {
             ColumnData::U64(values) => pages(&mut input, &column.name, values),
@@ -109,22 +157,14 @@ pub(crate) fn compute<'a>(
 
 /// The input of `render`. A rehearsal has no views.
 pub(crate) fn render(views: Option<&BTreeMap<String, Table>>, options: &Value) -> Vec<u8> {
+    let (options, rehearsal) = (Some(object(options)), Some(views.is_none()));
     let mut input = Vec::new();
-    line(
-        &mut input,
-        &json!({
-            "protocol": PROTOCOL,
-            "call": "render",
-            "options": object(options),
-            "rehearsal": views.is_none(),
-        }),
-    );
-    for (name, table) in views.into_iter().flatten() {
-        line(&mut input, &json!({ "view": name, "columns": table.columns }));
+    line(&mut input, &Call { options, rehearsal, ..Call::new("render") });
+    for (view, table) in views.into_iter().flatten() {
+        line(&mut input, &View { view, columns: &table.columns });
         for rows in table.rows.chunks(PAGE) {
-            let rows: Vec<Vec<Value>> =
-                rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-            line(&mut input, &json!({ "view": name, "rows": rows }));
+            let rows = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+            line(&mut input, &Rows { view, rows });
         }
     }
     input
@@ -301,7 +341,7 @@ mod tests {
             .map(|line| serde_json::from_slice(line).expect("JSON"))
             .collect();
         assert_eq!(lines.len(), 4);
-        insta::assert_json_snapshot!(lines[0], @"");
+        insta::assert_snapshot!(String::from_utf8_lossy(&input).lines().next().expect("a line"), @"");
         assert_eq!(lines[2], json!({ "column": "tokens", "values": [4096, 4097] }));
         assert_eq!(lines[3], json!({ "column": "step-loss", "values": [0.5, null] }));
     }

@@ -44,9 +44,9 @@ int main(int count, char **arguments) {
     }
   if (acts("allocate"))
     for (;;) {
-      char *more = malloc(1 << 20);
+      volatile char *more = malloc(1 << 20);
       if (!more) return 4;
-      memset(more, 1, 1 << 20);
+      more[0] = 1;
     }
   if (acts("prattle")) {
     printf("hello\n");

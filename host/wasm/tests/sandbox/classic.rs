@@ -124,8 +124,10 @@ fn a_plugin_can_be_given_other_limits() {
     let error = sandbox.compute(&plugin, &columns, &Value::Null).expect_err("too many");
     assert!(matches!(*error.kind, GuestErrorKind::OutOfFuel { .. }), "{error}");
     let time = Some(Duration::from_secs(3600));
-    let plugin = plugin.allowed(host_wasm::Allowance { time, memory_bytes: None });
+    // Another run: in this one it has run out of time.
     let sandbox = super::sandbox(Limits { fuel: 10_000_000, ..small() });
+    let plugin = load(&sandbox, "metric.wasm");
+    let plugin = plugin.allowed(host_wasm::Allowance { time, memory_bytes: None });
     sandbox.compute(&plugin, &columns, &Value::Null).expect("sixty times as many instructions");
     let memory_bytes = Some(1 << 20);
     let plugin = plugin.allowed(host_wasm::Allowance { time, memory_bytes });
