@@ -100,6 +100,6 @@ pub trait Views {
     ///
     /// As [`Views::read`], or if there is no such column.
     fn read_part(&self, name: &str, part: &Part) -> Result<Table, String> {
-        part.of(self.read(name)?).map_err(|error| format!("view `{name}`: {error}"))
+        part.of(self.read(name)?)
     }
 }

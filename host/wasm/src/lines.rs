@@ -220,9 +220,10 @@ fn objects<T: for<'de> Deserialize<'de>>(output: &[u8]) -> Result<Vec<T>, String
 /// Reads the answer to `describe`.
 pub(crate) fn described(output: &[u8]) -> Result<Described, String> {
     let mut objects: Vec<Described> = objects(output)?;
-    match (objects.pop(), objects.len()) {
-        (Some(described), 0) => Ok(described),
-        (_, others) => Err(format!("it describes itself in {} lines instead of one", others + 1)),
+    let lines = objects.len();
+    match objects.pop() {
+        Some(described) if lines == 1 => Ok(described),
+        _ => Err(format!("it describes itself in {lines} lines instead of one")),
     }
 }
 
@@ -341,7 +342,7 @@ mod tests {
             .map(|line| serde_json::from_slice(line).expect("JSON"))
             .collect();
         assert_eq!(lines.len(), 4);
-        insta::assert_snapshot!(String::from_utf8_lossy(&input).lines().next().expect("a line"), @"");
+        insta::assert_snapshot!(String::from_utf8_lossy(&input).lines().next().expect("a line"), @r#"{"protocol":"tare-lines/1","call":"compute","case":{"id":"aa","attributes":{"batch":"8"}},"options":{},"columns":[{"name":"tokens","unit":"1","width":1,"type":"unsigned","rows":4098},{"name":"step-loss","unit":"1","width":1,"type":"double","rows":2}]}"#);
         assert_eq!(lines[2], json!({ "column": "tokens", "values": [4096, 4097] }));
         assert_eq!(lines[3], json!({ "column": "step-loss", "values": [0.5, null] }));
     }
@@ -352,11 +353,11 @@ mod tests {
         let one = measurements(format!("{good}\n\n").as_bytes()).expect("lines").expect("values");
         assert_eq!(one.len(), 1);
         let wrong = |text: &str| measurements(text.as_bytes()).err().expect("a fault");
-        insta::assert_snapshot!(wrong(&format!("{good}\nhello")), @"");
-        insta::assert_snapshot!(wrong(r#"{"metric":"a.b","unit":"1","direction":"lower"}"#), @"");
-        insta::assert_snapshot!(wrong(r#"{"metric":"a.b","value":1,"unit":"1","way":"up"}"#), @"");
+        insta::assert_snapshot!(wrong(&format!("{good}\nhello")), @r#"line 2 of its standard output, "hello", is not as the protocol tare-lines/1 asks: expected value at line 1 column 1"#);
+        insta::assert_snapshot!(wrong(r#"{"metric":"a.b","unit":"1","direction":"lower"}"#), @"`a.b` needs either `value` or `gap`");
+        insta::assert_snapshot!(wrong(r#"{"metric":"a.b","value":1,"unit":"1","way":"up"}"#), @r#"line 1 of its standard output, "{\"metric\":\"a.b\",\"value\":1,\"unit\":\"1\",\"way\":\"up\"}", is not as the protocol tare-lines/1 asks: unknown field `way`, expected one of `metric`, `value`, `gap`, `interval`, `unit`, `direction`, `attributes` at line 1 column 42"#);
         let refused = measurements(br#"{"error":"not on a Sunday"}"#).expect("lines");
         assert_eq!(refused.err().expect("an error"), "not on a Sunday");
-        insta::assert_snapshot!(described(b"").expect_err("nothing"), @"");
+        insta::assert_snapshot!(described(b"").expect_err("nothing"), @"it describes itself in 0 lines instead of one");
     }
 }

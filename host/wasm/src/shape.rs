@@ -417,9 +417,9 @@ mod tests {
         let start = r#"(func (export "_start"))"#;
         let found = of(&format!("(module {import} {start})")).expect("a command");
         assert_eq!(found.interface, Interface::Command);
-        insta::assert_snapshot!(of(&format!("(module {import})")).expect_err("none"), @"");
+        insta::assert_snapshot!(of(&format!("(module {import})")).expect_err("none"), @"not a WebAssembly component: it is a WebAssembly module that is no command; build a program for `wasm32-wasip1`, or a component for `wasm32-wasip2`");
         let other = r#"(import "env" "abort" (func))"#;
-        insta::assert_snapshot!(of(&format!("(module {other} {start})")).expect_err("none"), @"");
+        insta::assert_snapshot!(of(&format!("(module {other} {start})")).expect_err("none"), @"it imports `env`, which is not available to a command plugin");
     }
 
     #[test]

@@ -324,7 +324,7 @@ fn the_sandbox_grants_nothing() {
     );
     insta::assert_snapshot!(
         failing(small(), "network"),
-        @""
+        @"plugin `hostile-metric` in `compute`: the sandbox does not grant `wasi:sockets/tcp-create-socket.create-tcp-socket`: plugins have no network"
     );
     let sandbox = sandbox(small());
     let plugin = load(&sandbox, "hostile_metric");
@@ -377,16 +377,16 @@ fn columns_can_be_read_in_pages() {
     assert_eq!(gap.to_string(), "the case has no record of `tokens`");
     let columns = case(vec![column("tokens", "1", 1, ColumnData::U64(vec![1; 2_000_000]))]);
     let error = sandbox.compute(&plugin, &columns, &json!({ "act": "large-page" }));
-    insta::assert_snapshot!(error.expect_err("no such page"), @"");
+    insta::assert_snapshot!(error.expect_err("no such page"), @"plugin `hostile-metric` in `compute`: a page has at most 1048576 values; 2000000 rows of `tokens` have 2000000");
 }
 
 #[test]
 fn parts_of_views_can_be_read() {
     let options = json!({ "view": "cases", "columns": ["batch"], "write": ["a"], "name": ["a"] });
     let rendered = render(small(), &options).expect("its files");
-    insta::assert_snapshot!(String::from_utf8_lossy(&rendered.files["a"]), @"");
+    insta::assert_snapshot!(String::from_utf8_lossy(&rendered.files["a"]), @r#"Table { columns: ["batch"], rows: [[Integer(8)]] }"#);
     let options = json!({ "view": "cases", "columns": ["colour"], "write": ["a"], "name": ["a"] });
-    insta::assert_snapshot!(render(small(), &options).expect_err("no such column"), @"");
+    insta::assert_snapshot!(render(small(), &options).expect_err("no such column"), @"plugin `hostile-report` in `render`: view `cases`: it has no column `colour`; it has: case_id, batch, p99, ok");
 }
 
 #[test]
@@ -748,7 +748,7 @@ fn what_is_not_a_plugin_is_told_what_it_is() {
     let refusal = |text: &str| text_component(text).expect_err("no plugin").to_string();
     insta::assert_snapshot!(
         refusal("(module)"),
-        @"plugin `plugin.wasm`: not a WebAssembly component: it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
+        @"plugin `plugin.wasm`: not a WebAssembly component: it is a WebAssembly module that is no command; build a program for `wasm32-wasip1`, or a component for `wasm32-wasip2`"
     );
     insta::assert_snapshot!(
         refusal("(component)"),

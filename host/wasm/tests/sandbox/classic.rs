@@ -107,8 +107,8 @@ fn a_module_has_the_limits_of_every_plugin() {
 
 #[test]
 fn a_module_that_fails_says_why() {
-    insta::assert_snapshot!(failing(small(), "exit"), @"");
-    insta::assert_snapshot!(failing(small(), "prattle"), @"");
+    insta::assert_snapshot!(failing(small(), "exit"), @"plugin `classic` in `compute`: trap: it exited with code 3; it wrote: the widget is broken");
+    insta::assert_snapshot!(failing(small(), "prattle"), @r#"plugin `classic` in `compute`: invalid answer: line 1 of its standard output, "hello", is not as the protocol tare-lines/1 asks: expected value at line 1 column 1"#);
     // It still works.
     let sandbox = sandbox(small());
     let plugin = load(&sandbox, "metric.wasm");

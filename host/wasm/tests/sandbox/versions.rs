@@ -48,7 +48,7 @@ fn a_guest_of_a_later_version_that_needs_more_is_told_to_update_the_host() {
     let path = components().join("too_new_metric.wasm");
     let refusal = sandbox.load(&path).expect_err("this host has no weather");
     assert!(matches!(*refusal.kind, GuestErrorKind::Version { .. }), "{refusal}");
-    insta::assert_snapshot!(refusal, @"");
+    insta::assert_snapshot!(refusal, @"plugin `too_new_metric.wasm`: version mismatch: the plugin was built for `tare:plugin` 0.1.99 and imports `tare:plugin/weather@0.1.99`, which this host, of 0.1.4, does not know; update the host");
     // It says so before it compiles anything.
     assert_eq!(sandbox.look(&path).expect_err("the same").to_string(), refusal.to_string());
 }
@@ -84,7 +84,7 @@ fn a_kind_of_a_later_version_is_told_to_update_the_host() {
         )
     };
     let refusal = text_component(&component("tare:plugin/oracle@0.1.9")).expect_err("unknown");
-    insta::assert_snapshot!(refusal, @"");
+    insta::assert_snapshot!(refusal, @"plugin `plugin.wasm`: version mismatch: the plugin was built for `tare:plugin` 0.1.9 and exports `tare:plugin/oracle@0.1.9`, which this host, of 0.1.4, does not know; update the host");
     // Of this version it is an error of the plugin.
     let name = format!("tare:plugin/oracle@{}", host_wasm::INTERFACE_VERSION);
     let refusal = text_component(&component(&name)).expect_err("unknown");
