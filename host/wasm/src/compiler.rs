@@ -61,6 +61,17 @@ impl Default for CompilerLimits {
     }
 }
 
+/// Returns what is wrong with a component, and the remedy if it is of a kind that some compilers make by default.
+fn detail(error: &wasmtime::Error) -> String {
+    let detail = format!("{error:#}");
+    if detail.contains("component model async") {
+        return format!(
+            "it has asynchronous calls of WASI 0.3, which this host does not run: build it for WASI 0.2 (with jco and QuickJS, by `--backend-qjs-disable-async`); {detail}"
+        );
+    }
+    detail
+}
+
 /// Compiles in this process, without limits, and returns the code. Calls `tell` if it takes long.
 pub(crate) fn compile_here(
     engine: &Engine,
@@ -80,7 +91,7 @@ pub(crate) fn compile_here(
         let compiled = compiling.join().map_err(|_| GuestErrorKind::NotCompiled {
             reason: "the compiler has a fault that this component shows".into(),
         })?;
-        compiled.map_err(|error| GuestErrorKind::NotAComponent { detail: format!("{error:#}") })
+        compiled.map_err(|error| GuestErrorKind::NotAComponent { detail: detail(&error) })
     })
 }
 
@@ -193,7 +204,7 @@ pub fn compiler_process() -> Option<ExitCode> {
     }
     let (code, error) = match compile(arguments) {
         Ok(()) => return Some(ExitCode::SUCCESS),
-        Err(Refusal::Component(error)) => (REFUSED, format!("{error:#}")),
+        Err(Refusal::Component(error)) => (REFUSED, detail(&error)),
         Err(Refusal::Start(error)) => (NOT_STARTED, error.to_string()),
     };
     // There is no other way to report it.
