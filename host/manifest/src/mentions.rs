@@ -216,6 +216,7 @@ fn backend(table: &BackendTable) -> Option<PluginMention> {
             .collect(),
         limits: Vec::new(),
         ask: None,
+        allowance: Allowance::default(),
     })
 }
 

@@ -252,17 +252,20 @@ pub(crate) fn resolve(
     let kind = component.component_type();
     let names = kind.imports(engine).chain(kind.exports(engine)).map(|(name, _)| name);
     let newest = newest(names);
-    let mismatch = |error: wasmtime::Error| GuestErrorKind::Version {
-        detail: match &newest {
-            Some(version) if *version > INTERFACE_VERSION => format!(
-                "the plugin was built for `tare:plugin` {version}, and this host has {INTERFACE_VERSION}, which lacks what its {} interface uses: {error:#}; update the host",
-                interface.name()
-            ),
-            _ => format!(
-                "its {} interface has other types than `tare:plugin@{INTERFACE_VERSION}`: {error:#}; build the plugin again with the SDK of this host",
-                interface.name()
-            ),
-        },
+    let host_is_older = newest.as_ref().is_some_and(|version| *version > INTERFACE_VERSION);
+    let newest = newest.map_or_else(String::new, |version| version.to_string());
+    let mismatch = |error: wasmtime::Error| {
+        let interface = interface.name();
+        let detail = if host_is_older {
+            format!(
+                "the plugin was built for `tare:plugin` {newest}, and this host has {INTERFACE_VERSION}, which lacks what its {interface} interface uses: {error:#}; update the host"
+            )
+        } else {
+            format!(
+                "its {interface} interface has other types than `tare:plugin@{INTERFACE_VERSION}`: {error:#}; build the plugin again with the SDK of this host"
+            )
+        };
+        GuestErrorKind::Version { detail, host_is_older }
     };
     let pre = linker.instantiate_pre(component).map_err(mismatch)?;
     Ok(match interface {

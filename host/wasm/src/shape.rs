@@ -168,6 +168,7 @@ fn too_new(version: &Version, verb: &str, names: &[String]) -> GuestErrorKind {
             "the plugin was built for `tare:plugin` {version} and {verb} {}, which this host, of {INTERFACE_VERSION}, does not know; update the host",
             names.join(", ")
         ),
+        host_is_older: true,
     }
 }
 
@@ -311,6 +312,7 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
             detail: format!(
                 "the plugin names no version of `tare:plugin`; this host has {host}; build the plugin with the SDK"
             ),
+            host_is_older: false,
         });
     };
     let series = |version: &Version| match version {
@@ -320,7 +322,8 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
     if series(&version) == series(&host) {
         return Ok(());
     }
-    let remedy = if version > host {
+    let host_is_older = version > host;
+    let remedy = if host_is_older {
         "install a newer host, or a build of the plugin for this one"
     } else {
         "build the plugin again with the SDK of this host"
@@ -329,6 +332,7 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
         detail: format!(
             "the plugin needs `tare:plugin` {version}, but this host has {host}; {remedy}"
         ),
+        host_is_older,
     })
 }
 

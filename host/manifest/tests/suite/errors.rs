@@ -42,6 +42,19 @@ fn the_smallest_manifest_is_good() {
 }
 
 #[test]
+fn limits_of_a_plugin_are_bounded() {
+    let limits = |text: &str| with(&format!("[[metric]]\nplugin = \"latency\"\n{text}"));
+    let good = parse(&limits("memory-limit = \"4 GiB\"\ntime-limit = \"1h\"")).unwrap();
+    let allowance = good.metrics[0].allowance;
+    assert_eq!(allowance.memory_bytes, Some(4 << 30));
+    assert_eq!(allowance.time_ns, Some(3_600_000_000_000));
+    assert_snapshot!(
+        errors(&limits("memory-limit = \"5 GiB\"\ntime-limit = \"2h\"")),
+        @""
+    );
+}
+
+#[test]
 fn an_empty_manifest_lacks_everything() {
     assert_snapshot!(errors(""), @r#"
     1: the manifest lacks `schema`
