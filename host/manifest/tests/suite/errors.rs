@@ -50,7 +50,14 @@ fn limits_of_a_plugin_are_bounded() {
     assert_eq!(allowance.time_ns, Some(3_600_000_000_000));
     assert_snapshot!(
         errors(&limits("memory-limit = \"5 GiB\"\ntime-limit = \"2h\"")),
-        @""
+        @r#"
+    5: the memory of a plugin is more than nothing and at most 4 GiB
+       `"5 GiB"` not such a size
+       write a size such as `"1 GiB"`
+    6: the time of a plugin's call is more than nothing and at most an hour
+       `"2h"` not such a duration
+       write a duration such as `"5min"`
+    "#
     );
 }
 
