@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_library_is_built_for_an_abi_of_the_range_beside_it() {
-        let range = |text: &str| text.parse().expect("a range");
+        let range = |text: &str| text.parse::<VersionReq>().expect("a range");
         assert_eq!(foreign_abi((1, 0), &range(">=1.0, <2")), None);
         // A later minor version than this host's is fine: structs carry their sizes.
         assert_eq!(foreign_abi((1, 9), &range(">=1.0, <2")), None);
