@@ -34,6 +34,9 @@ pub(crate) fn advice(error: &GuestError, file: &Path) -> String {
             format!("make {} readable, or remove it", file.display())
         }
         GuestErrorKind::Host { .. } => "`host doctor` checks the installation".into(),
+        GuestErrorKind::Version { host_is_older: true, .. } => {
+            format!("update the host, or remove {}", file.display())
+        }
         _ => format!("build it again {}, or remove {}", how(file), file.display()),
     }
 }

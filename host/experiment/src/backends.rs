@@ -10,6 +10,7 @@ use host_record::{DeviceInfo, ErrorCode, Failure, Gap, Phase, PluginIdentity, Ru
 use host_registry::{BackendPlugin, NativePlugin, Registry, RegistryError};
 use host_run::{DescribeError, Interrupt, LocalExecutor, LocalPlugin};
 use host_runtime::{RuntimeStatus, Runtimes};
+use semver::{Version, VersionReq};
 
 use crate::error::{Error, Result};
 use crate::local_paths::LocalPaths;
@@ -295,16 +296,31 @@ pub(crate) fn describe(
     let PluginIdentity { id, version, sha256 } = &plugin.identity;
     let description = executor.describe(local, Some(sha256), interrupt);
     let description = description.map_err(|error| *error)?;
-    if (&description.id, &description.version) == (id, version) {
+    let found = &description;
+    let detail = if (&found.id, &found.version) != (id, version) {
+        format!(
+            "plugin.toml says `{id}` {version}, and the library says `{}` {}; update the one that is old",
+            found.id, found.version
+        )
+    } else if let Some(detail) = foreign_abi(found.abi, &plugin.plugin.metadata.api) {
+        detail
+    } else {
         return Ok(description.devices);
-    }
-    let detail = format!(
-        "plugin.toml says `{id}` {version}, and the library says `{}` {}; update the one that is old",
-        description.id, description.version
-    );
+    };
     Err(DescribeError {
         failure: host_record::Failure::RefusedVersion { detail },
         standard_error: String::new(),
+    })
+}
+
+/// Returns what is wrong with the ABI that a library was built for, which must lie in the range of its `plugin.toml`. The
+/// range was compared with the host's ABI before, and says nothing if the library beside it was not built for it.
+fn foreign_abi((major, minor): (u32, u32), range: &VersionReq) -> Option<String> {
+    let is_within = range.matches(&Version::new(major.into(), minor.into(), 0));
+    (!is_within).then(|| {
+        format!(
+            "plugin.toml says that the native ABI is {range}, and the library was built for {major}.{minor}; build the library again, or correct `api`"
+        )
     })
 }
 
@@ -385,6 +401,19 @@ mod tests {
             first_use: false,
             hides: None,
         }
+    }
+
+    #[test]
+    fn a_library_is_built_for_an_abi_of_the_range_beside_it() {
+        let range = |text: &str| text.parse::<VersionReq>().expect("a range");
+        assert_eq!(foreign_abi((1, 0), &range(">=1.0, <2")), None);
+        // A later minor version than this host's is fine: structs carry their sizes.
+        assert_eq!(foreign_abi((1, 9), &range(">=1.0, <2")), None);
+        insta::assert_snapshot!(
+            foreign_abi((1, 0), &range(">=1.1, <2")).expect("it is too old"),
+            @"plugin.toml says that the native ABI is >=1.1, <2, and the library was built for 1.0; build the library again, or correct `api`"
+        );
+        assert!(foreign_abi((1, 3), &range("~1.1")).is_some());
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub fn compute(
             // A file that was damaged meanwhile costs the metrics that read it.
             let values = match folder.columns(&record, &names) {
                 Ok(columns) => {
+                    let columns = Rc::new(columns);
                     let values = sandbox.compute(&guest.plugin, &columns, &guest.options);
                     values.map_err(|error| error.to_string())
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::mpsc;
+use std::time::Duration;
 use std::{panic, thread};
 
 use host_manifest::{Ask, LimitMention, Mentions, OptionPlace, PluginMention, suggestions};
@@ -11,7 +12,7 @@ use host_record::{MetricValue, PluginIdentity};
 use host_registry::{GuestFile, Registry};
 use host_store::{PluginRole, RunPlugin};
 use host_wasm::{
-    Cancel, Compiling, Description, GuestError, GuestErrorKind, Kind, Plugin, Sandbox,
+    Allowance, Cancel, Compiling, Description, GuestError, GuestErrorKind, Kind, Plugin, Sandbox,
     SandboxOptions, Seen,
 };
 use semver::{Version, VersionReq};
@@ -56,6 +57,8 @@ pub struct GuestWish {
     pub options: Option<Value>,
     /// Cases beyond the matrix that a recommender may ask for.
     pub ask: Option<Ask>,
+    /// Its limits in the sandbox.
+    pub allowance: Allowance,
     /// Positions in the manifest.
     pub spans: WishSpans,
 }
@@ -80,6 +83,7 @@ impl GuestWish {
             version: VersionReq::STAR,
             options: Some(Value::Object(options)),
             ask: None,
+            allowance: Allowance::default(),
             spans: WishSpans::default(),
         }
     }
@@ -87,13 +91,18 @@ impl GuestWish {
 
 impl From<&PluginMention> for GuestWish {
     fn from(mention: &PluginMention) -> Self {
-        let PluginMention { id, place, version, options, option_places, limits, ask } =
+        let PluginMention { id, place, version, options, option_places, limits, ask, allowance } =
             mention.clone();
+        let allowance = Allowance {
+            memory_bytes: allowance.memory_bytes,
+            time: allowance.time_ns.map(Duration::from_nanos),
+        };
         Self {
             id,
             version,
             options,
             ask,
+            allowance,
             spans: WishSpans { id: place, options: option_places, limits },
         }
     }
@@ -277,6 +286,7 @@ fn find_all<'wish>(
     let find_one = &|kind, wish: &GuestWish, tell: &mut dyn FnMut(Compiling)| {
         let _span = span.enter();
         let (file, plugin, broken) = find(sandbox, registry, kind, wish, tell)?;
+        let plugin = plugin.allowed(wish.allowance);
         let broken = broken.into_iter().map(|(path, error)| PassedOver {
             kind: kind.name(),
             id: wish.id.clone(),

@@ -421,6 +421,10 @@ table! {
         "version" version: VersionReq, default "\"*\"";
         /// Options for the plugin; `host plugins info` lists them.
         "options" options: Json, default "{}";
+        /// Memory of the plugin in a call, if it is a WASM plugin: at most 4 GiB. When absent: 192 MiB.
+        "memory-limit" memory_limit: Bytes, optional;
+        /// Time of a call of the plugin, and with it the instructions that it may run: at most 1h. When absent: 60s.
+        "time-limit" time_limit: Nanoseconds, optional;
     }
 }
 
@@ -437,6 +441,10 @@ table! {
         "ask" ask: AskTable, optional;
         /// Options for the plugin; `host plugins info` lists them.
         "options" options: Json, default "{}";
+        /// Memory of the plugin in a call, if it is a WASM plugin: at most 4 GiB. When absent: 192 MiB.
+        "memory-limit" memory_limit: Bytes, optional;
+        /// Time of a call of the plugin, and with it the instructions that it may run: at most 1h. When absent: 60s.
+        "time-limit" time_limit: Nanoseconds, optional;
     }
 }
 

@@ -309,6 +309,24 @@ pub struct PluginUse {
     pub version: VersionReq,
     /// A JSON object for the plugin.
     pub options: Map<String, Value>,
+    /// Its limits.
+    pub allowance: Allowance,
+}
+
+/// Limits of a call of a plugin in the sandbox; what is absent is as for every plugin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Time in nanoseconds.
+    pub time_ns: Option<u64>,
+}
+
+impl Allowance {
+    /// The most memory, which is what a plugin can address.
+    pub const MOST_MEMORY: u64 = 4 << 30;
+    /// The most time.
+    pub const MOST_TIME_NS: u64 = 3_600_000_000_000;
 }
 
 /// A recommender, as the manifest wants it.
@@ -326,6 +344,8 @@ pub struct Recommender {
     pub prices: Vec<Price>,
     /// A JSON object for the plugin, without the limits and prices.
     pub options: Map<String, Value>,
+    /// Its limits in the sandbox.
+    pub allowance: Allowance,
 }
 
 /// Cases beyond the matrix that a recommender may ask for.

@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::document::{
     BackendTable, LimitTable, Manifest, ModelTable, PluginTable, RecommendTable,
 };
-use crate::experiment::{Ask, Recommender};
+use crate::experiment::{Allowance, Ask, Recommender};
 use crate::options::OptionPlace;
-use crate::scalar::PluginId;
+use crate::scalar::{Bytes, Nanoseconds, PluginId};
 use crate::shape::{At, List, Tables};
 
 /// Greatest number of backends, metrics, reports or recommenders of a manifest: each is loaded.
@@ -94,6 +94,8 @@ pub struct PluginMention {
     pub limits: Vec<LimitMention>,
     /// Cases beyond the matrix that a recommender may ask for.
     pub ask: Option<Ask>,
+    /// Its limits in the sandbox.
+    pub allowance: Allowance,
 }
 
 /// A limit on a metric.
@@ -214,6 +216,7 @@ fn backend(table: &BackendTable) -> Option<PluginMention> {
             .collect(),
         limits: Vec::new(),
         ask: None,
+        allowance: Allowance::default(),
     })
 }
 
@@ -233,8 +236,17 @@ fn plugins(list: &Option<At<Tables<PluginTable>>>, defaults: &[&str]) -> Vec<Plu
         option_places: BTreeMap::new(),
         limits: Vec::new(),
         ask: None,
+        allowance: Allowance::default(),
     };
     defaults.iter().map(plain).collect()
+}
+
+/// Reads a plugin's limits.
+pub(crate) fn allowance(memory: &Option<At<Bytes>>, time: &Option<At<Nanoseconds>>) -> Allowance {
+    Allowance {
+        memory_bytes: memory.as_ref().map(|size| size.get_ref().0),
+        time_ns: time.as_ref().map(|time| time.get_ref().0),
+    }
 }
 
 fn plugin(table: &PluginTable) -> Option<PluginMention> {
@@ -242,6 +254,7 @@ fn plugin(table: &PluginTable) -> Option<PluginMention> {
     Some(PluginMention {
         options: options.map(|options| Value::Object(options.values.clone())),
         option_places: options.map(|options| options.places.clone()).unwrap_or_default(),
+        allowance: allowance(&table.memory_limit, &table.time_limit),
         ..named(table.plugin.as_ref()?, &table.version)
     })
 }
@@ -258,6 +271,7 @@ fn recommender(table: &RecommendTable, resolved: Option<&Recommender>) -> Option
         option_places: places,
         limits: items(table.limits.as_ref()).filter_map(limit).collect(),
         ask: resolved.and_then(|recommender| recommender.ask),
+        allowance: allowance(&table.memory_limit, &table.time_limit),
         ..named(table.plugin.as_ref()?, &table.version)
     })
 }
@@ -271,6 +285,7 @@ fn named(id: &At<PluginId>, range: &Option<At<VersionReq>>) -> PluginMention {
         option_places: BTreeMap::new(),
         limits: Vec::new(),
         ask: None,
+        allowance: Allowance::default(),
     }
 }
 

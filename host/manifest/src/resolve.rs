@@ -22,10 +22,10 @@ use crate::document::{
     PriceTable, RecommendTable, SyntheticTable, ToleranceTable, TolerancesTable,
 };
 use crate::experiment::{
-    Ask, Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck, PartialCell,
-    PluginUse, Price, Recommender,
+    Allowance, Ask, Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck,
+    PartialCell, PluginUse, Price, Recommender,
 };
-use crate::mentions::{MOST_PLUGINS, Mentions};
+use crate::mentions::{MOST_PLUGINS, Mentions, allowance};
 use crate::precisions::PerPrecision;
 use crate::scalar::{Bytes, Id, Level, Nanoseconds, Nice, Percentile, PluginId, Positive};
 use crate::shape::{At, Axis, List, Named, Reader, Tables};
@@ -131,8 +131,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         let pair = pair(table.get_ref(), manifest.matrix.as_ref(), &models, &backends, reader)?;
         measure(table.get_ref(), pair, reader)
     });
-    let resolved_metrics = plugin_uses(&manifest.metric, default_metrics);
-    let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS);
+    let resolved_metrics = plugin_uses(&manifest.metric, default_metrics, reader);
+    let reports = plugin_uses(&manifest.report, DEFAULT_REPORTS, reader);
     let prices: Option<Vec<Price>> =
         tables(&manifest.price).map(|table| price(table, &backends, reader)).collect();
     let recommenders: Vec<_> = tables(&manifest.recommend)
@@ -1304,24 +1304,50 @@ fn measure(
 fn plugin_uses(
     list: &Option<At<Tables<PluginTable>>>,
     defaults: &[&str],
+    reader: &mut Reader,
 ) -> Option<Vec<PluginUse>> {
     if list.is_some() {
-        return tables(list).map(plugin_use).collect();
+        return tables(list).map(|table| plugin_use(table, reader)).collect();
     }
     let plain = |plugin: &&str| PluginUse {
         plugin: (*plugin).to_owned(),
         version: VersionReq::STAR,
         options: Map::new(),
+        allowance: Allowance::default(),
     };
     Some(defaults.iter().map(plain).collect())
 }
 
-fn plugin_use(table: &PluginTable) -> Option<PluginUse> {
-    let PluginTable { plugin, version, options } = table;
+/// Checks a plugin's limits.
+fn check_allowance(
+    memory: &Option<At<Bytes>>,
+    time: &Option<At<Nanoseconds>>,
+    reader: &mut Reader,
+) {
+    if let Some(memory) = memory
+        && !(1..=Allowance::MOST_MEMORY).contains(&memory.get_ref().0)
+    {
+        let hint = "write a size such as `\"1 GiB\"`".to_owned();
+        let message = "the memory of a plugin is more than nothing and at most 4 GiB";
+        reader.error(memory.span(), message, "not such a size", hint);
+    }
+    if let Some(time) = time
+        && !(1..=Allowance::MOST_TIME_NS).contains(&time.get_ref().0)
+    {
+        let hint = "write a duration such as `\"5min\"`".to_owned();
+        let message = "the time of a plugin's call is more than nothing and at most an hour";
+        reader.error(time.span(), message, "not such a duration", hint);
+    }
+}
+
+fn plugin_use(table: &PluginTable, reader: &mut Reader) -> Option<PluginUse> {
+    let PluginTable { plugin, version, options, memory_limit, time_limit } = table;
+    check_allowance(memory_limit, time_limit, reader);
     Some(PluginUse {
         plugin: plugin.as_ref()?.get_ref().0.clone(),
         version: value(version)?,
         options: options.as_ref()?.get_ref().values.clone(),
+        allowance: allowance(memory_limit, time_limit),
     })
 }
 
@@ -1349,7 +1375,8 @@ fn recommender(
     metrics: &Names,
     reader: &mut Reader,
 ) -> Option<Recommender> {
-    let RecommendTable { plugin, version, limits, ask, options } = table;
+    let RecommendTable { plugin, version, limits, ask, options, memory_limit, time_limit } = table;
+    check_allowance(memory_limit, time_limit, reader);
     if let Some(options) = options
         && options.get_ref().values.contains_key("limits")
     {
@@ -1379,6 +1406,7 @@ fn recommender(
         },
         prices: prices.to_vec(),
         options: options.as_ref()?.get_ref().values.clone(),
+        allowance: allowance(memory_limit, time_limit),
     })
 }
 

@@ -102,7 +102,7 @@ pub use sample::{
 };
 pub use settings::{Confidence, Find, LatencyLimit, MeasureSettings, Order, RuleSet, WarmUp};
 pub use summary::{SummaryMetric, is_bundled, summary};
-pub use table::{Cell, CellKind, Table, Views};
+pub use table::{Cell, CellKind, Part, Table, Views};
 pub use training::{Epoch, Learning, LookingCost, PhaseMemory};
 pub use warning::{
     Doubt, Fallback, FileLoss, OutputObstacle, Throttle, Warning, WarningGroup, WarningKind,

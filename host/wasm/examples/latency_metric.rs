@@ -10,6 +10,7 @@ line of JSON.
 
 use std::hint::black_box;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Instant;
 
 use host_record::{CaseColumns, Column, ColumnData};
@@ -42,8 +43,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         attributes: [("scenario".to_owned(), "single-stream".to_owned())].into(),
         columns: vec![Column { name: "latency".into(), unit: "ns".into(), width: 1, data }],
     };
-    let columns = host_column(ColumnData::U64(latencies.clone()));
-    let nothing = host_column(ColumnData::U64(Vec::new()));
+    let columns = Rc::new(host_column(ColumnData::U64(latencies.clone())));
+    let nothing = Rc::new(host_column(ColumnData::U64(Vec::new())));
     let case = Case { id: columns.case_id.clone(), attributes: columns.attributes.clone() };
     let native_columns = Columns::from(vec![plugin_guest::Column {
         name: "latency".into(),

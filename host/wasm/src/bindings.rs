@@ -11,8 +11,9 @@ pub(crate) mod metric {
             package tare:host;
 
             world metric-plugin {
-                include tare:plugin/metric-plugin@0.1.3;
-                import tare:plugin/views@0.1.3;
+                include tare:plugin/metric-plugin@0.1.4;
+                import tare:plugin/views@0.1.4;
+                import tare:plugin/view-parts@0.1.4;
             }
         ",
         world: "tare:host/metric-plugin",
@@ -40,3 +41,27 @@ pub(crate) mod recommender {
         world: "recommender-plugin",
     });
 }
+
+/// Converts a table of the host into the type of a world.
+macro_rules! tables {
+    ($($world:ident),*) => {$(
+        impl From<host_record::Table> for $world::tare::plugin::types::Table {
+            fn from(table: host_record::Table) -> Self {
+                use host_record::Cell;
+                use $world::tare::plugin::types;
+
+                let cell = |cell| match cell {
+                    Cell::Null => types::Cell::Null,
+                    Cell::Boolean(value) => types::Cell::Boolean(value),
+                    Cell::Integer(value) => types::Cell::Integer(value),
+                    Cell::Real(value) => types::Cell::Real(value),
+                    Cell::Text(value) => types::Cell::Text(value),
+                };
+                let rows = table.rows.into_iter().map(|row| row.into_iter().map(cell).collect());
+                Self { columns: table.columns, rows: rows.collect() }
+            }
+        }
+    )*};
+}
+
+tables!(report, run_metric, recommender);

@@ -22,12 +22,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use host_hash::{Digest, Sha256, hexadecimal};
 use serde::{Deserialize, Serialize};
-use wasmtime::Engine;
 use wasmtime::component::Component;
+use wasmtime::{Engine, Module};
 
+use crate::engine::Compiled;
 use crate::platform::{Folder, Part, path_of, touch};
 use crate::plugin::Profile;
-use crate::shape::Shape;
+use crate::shape::{Interface, Shape};
 
 /// Limit on the size of all files, in bytes.
 const MOST: u64 = 1 << 30;
@@ -39,7 +40,7 @@ const LARGEST_ENTRY: u64 = 1 << 20;
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Version of the files' format.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// Compiled components and their entries.
 #[derive(Debug)]
@@ -153,7 +154,7 @@ impl Cache {
     }
 
     /// Returns compiled code, if it exists and is intact.
-    pub(crate) fn code(&self, engine: &Engine, sha256: &str, code: &Code) -> Option<Component> {
+    pub(crate) fn code(&self, engine: &Engine, sha256: &str, code: &Code) -> Option<Compiled> {
         let name = self.code_name(sha256);
         let refused = |reason: &dyn std::fmt::Display| {
             tracing::warn!(
@@ -173,7 +174,9 @@ impl Cache {
         // SAFETY: the bytes were written by a compiler of this sandbox and not changed, since the folder and the file
         // belong to this user, no other user can write to them, and the checksum is correct. Such a file is replaced,
         // and never written to again.
-        unsafe { load(engine, &mut file) }.inspect_err(|error| refused(error)).ok()
+        unsafe { load(engine, code.shape.interface, &mut file) }
+            .inspect_err(|error| refused(error))
+            .ok()
     }
 
     /// Creates a file for compiled code.
@@ -199,15 +202,47 @@ impl Cache {
 /// # Safety
 ///
 /// The file must have been written by a compiler of this sandbox, and must not change while the component lives.
-pub(crate) unsafe fn load(engine: &Engine, file: &mut File) -> wasmtime::Result<Component> {
-    // SAFETY: as promised by the caller.
-    unsafe { Component::deserialize_file(engine, path_of(file)) }.or_else(|error| {
+pub(crate) unsafe fn load(
+    engine: &Engine,
+    interface: Interface,
+    file: &mut File,
+) -> wasmtime::Result<Compiled> {
+    let mapped = match interface {
+        // SAFETY: as promised by the caller.
+        Interface::Command => {
+            unsafe { Module::deserialize_file(engine, path_of(file)) }.map(Compiled::Module)
+        }
+        // SAFETY: as promised by the caller.
+        _ => unsafe { Component::deserialize_file(engine, path_of(file)) }.map(Compiled::Component),
+    };
+    mapped.or_else(|error| {
         // Some file systems do not allow executing their files.
         let mut compiled = Vec::new();
         let whole = file.rewind().and_then(|()| file.read_to_end(&mut compiled));
+        whole.map_err(|_| error)?;
         // SAFETY: as above.
-        whole.map_err(|_| error).and_then(|_| unsafe { Component::deserialize(engine, &compiled) })
+        unsafe { deserialize(engine, interface, &compiled) }
     })
+}
+
+/// Loads compiled code from memory.
+///
+/// # Safety
+///
+/// It must have been made by a compiler of this sandbox.
+pub(crate) unsafe fn deserialize(
+    engine: &Engine,
+    interface: Interface,
+    compiled: &[u8],
+) -> wasmtime::Result<Compiled> {
+    match interface {
+        // SAFETY: as promised by the caller.
+        Interface::Command => {
+            unsafe { Module::deserialize(engine, compiled) }.map(Compiled::Module)
+        }
+        // SAFETY: as promised by the caller.
+        _ => unsafe { Component::deserialize(engine, compiled) }.map(Compiled::Component),
+    }
 }
 
 fn checksum(file: &mut File) -> io::Result<u32> {

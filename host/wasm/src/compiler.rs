@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use wasmtime::Engine;
 
-use crate::engine::engine;
+use crate::engine::{engine, precompile};
 use crate::error::GuestErrorKind;
 use crate::limits::{Cancel, LOOK};
 use crate::platform::{End, limit_this_process};
@@ -61,6 +61,17 @@ impl Default for CompilerLimits {
     }
 }
 
+/// Returns what is wrong with a component, and the remedy if it is of a kind that some compilers make by default.
+fn detail(error: &wasmtime::Error) -> String {
+    let detail = format!("{error:#}");
+    if detail.contains("component model async") {
+        return format!(
+            "it has asynchronous calls of WASI 0.3, which this host does not run: build it for WASI 0.2 (with jco and QuickJS, by `--backend-qjs-disable-async`); {detail}"
+        );
+    }
+    detail
+}
+
 /// Compiles in this process, without limits, and returns the code. Calls `tell` if it takes long.
 pub(crate) fn compile_here(
     engine: &Engine,
@@ -70,7 +81,7 @@ pub(crate) fn compile_here(
     thread::scope(|scope| {
         let (done, is_done) = mpsc::channel::<()>();
         let compiling = scope.spawn(move || {
-            let compiled = engine.precompile_component(bytes);
+            let compiled = precompile(engine, bytes);
             drop(done);
             compiled
         });
@@ -80,7 +91,7 @@ pub(crate) fn compile_here(
         let compiled = compiling.join().map_err(|_| GuestErrorKind::NotCompiled {
             reason: "the compiler has a fault that this component shows".into(),
         })?;
-        compiled.map_err(|error| GuestErrorKind::NotAComponent { detail: format!("{error:#}") })
+        compiled.map_err(|error| GuestErrorKind::NotAComponent { detail: detail(&error) })
     })
 }
 
@@ -193,7 +204,7 @@ pub fn compiler_process() -> Option<ExitCode> {
     }
     let (code, error) = match compile(arguments) {
         Ok(()) => return Some(ExitCode::SUCCESS),
-        Err(Refusal::Component(error)) => (REFUSED, format!("{error:#}")),
+        Err(Refusal::Component(error)) => (REFUSED, detail(&error)),
         Err(Refusal::Start(error)) => (NOT_STARTED, error.to_string()),
     };
     // There is no other way to report it.
@@ -226,6 +237,6 @@ fn compile(mut arguments: impl Iterator<Item = OsString>) -> Result<(), Refusal>
     io::stdin().take(LARGEST_COMPONENT + 1).read_to_end(&mut bytes)?;
     let engine =
         engine().map_err(|error| Refusal::Start(io::Error::other(format!("{error:#}"))))?;
-    let compiled = engine.precompile_component(&bytes).map_err(Refusal::Component)?;
+    let compiled = precompile(&engine, &bytes).map_err(Refusal::Component)?;
     Ok(io::stdout().write_all(&compiled)?)
 }

@@ -7,8 +7,6 @@ pub(crate) const KEPT: usize = 4 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Console {
     text: Vec<u8>,
-    /// Streams and pollables that the guest has asked for.
-    pub(crate) handles: usize,
 }
 
 impl Console {

@@ -85,6 +85,8 @@ pub enum GuestErrorKind {
     Version {
         /// The version of each side, and which must be updated.
         detail: String,
+        /// Whether the host is the older side.
+        host_is_older: bool,
     },
     /// The component imports something that this world does not offer.
     #[error("it imports {}, which is not available to a {world} plugin", list(imports))]

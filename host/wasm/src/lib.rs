@@ -3,8 +3,8 @@ The sandbox for metrics, reports and recommenders.
 
 These plugins are small programs that may be untrusted, and their answers become results. So they run as WebAssembly
 components, each call in a separate store, under limits, and see only their arguments: a metric the columns of one
-case, a report and a recommender the host's fixed views. They have no clock, no random numbers, no files and no
-network; the module on WASI says what a guest's standard library gets instead, and why.
+case, a report and a recommender the host's fixed views. Their clock stands still, their random numbers are a fixed
+sequence, and they have no files and no network; the module on WASI says what a guest's standard library gets, and why.
 
 A call can end in five ways, none of which costs the host more than the call's answer: the guest
 returns, refuses, traps, exceeds its [`Limits`], or is cancelled by its [`Cancel`]. Both fuel and a deadline bound it. Fuel counts
@@ -27,6 +27,7 @@ mod amounts;
 mod answer;
 mod bindings;
 mod cache;
+mod command;
 mod compiler;
 mod console;
 mod description;
@@ -36,12 +37,14 @@ mod error;
 pub mod fuzzing;
 mod ledger;
 mod limits;
+mod lines;
 mod load;
 mod output;
 mod platform;
 mod plugin;
 mod sandbox;
 mod shape;
+mod stand_ins;
 mod state;
 mod wasi;
 
@@ -52,6 +55,6 @@ pub use error::{GuestError, GuestErrorKind};
 pub use limits::{Cancel, Limits};
 pub use load::{Compiling, Seen};
 pub use output::Rendered;
-pub use plugin::{Kind, Plugin, Profile};
+pub use plugin::{Allowance, Kind, Plugin, Profile};
 pub use sandbox::{Sandbox, SandboxOptions};
 pub use shape::INTERFACE_VERSION;

@@ -12,18 +12,18 @@ use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use host_hash::{sha256, sha256_of_reader};
-use wasmtime::component::Component;
-
 use crate::answer;
-use crate::cache::{Entry, Failure, load};
+use crate::cache::{Entry, Failure, deserialize, load};
 use crate::compiler::{LARGEST_COMPONENT, compile_apart, compile_here};
 use crate::description::Description;
+use crate::engine::Compiled;
 use crate::error::{GuestError, GuestErrorKind};
+use crate::lines;
 use crate::platform::unnamed_file;
-use crate::plugin::{self, Kind, Plugin, Profile, World};
+use crate::plugin::{self, Allowance, Columns, Kind, Plugin, Profile, World};
 use crate::sandbox::{Request, Sandbox};
 use crate::shape::{Shape, shape};
+use host_hash::{sha256, sha256_of_reader};
 
 /// Facts about a file that is not compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,7 +85,8 @@ impl Source {
 }
 
 impl Sandbox {
-    /// Returns the description of a file that was loaded before, or else its kind. Neither compiles nor runs it.
+    /// Returns the description of a file that was loaded before, or else its kind. Neither compiles nor runs a component; a
+    /// classic module is loaded, since only it knows its kind.
     ///
     /// # Errors
     ///
@@ -98,7 +99,11 @@ impl Sandbox {
             return Ok(Seen::Known(profile));
         }
         let shape = source.read().and_then(|bytes| shape(&bytes)).map_err(named)?;
-        Ok(Seen::New(shape.interface.into()))
+        match Kind::of(shape.interface) {
+            Some(kind) => Ok(Seen::New(kind)),
+            // A module's names do not tell its kind.
+            None => Ok(Seen::Known(self.load(path)?.profile)),
+        }
     }
 
     /// Loads a plugin: reads it, compiles it or uses the cache, finds its world, and asks for its
@@ -133,15 +138,11 @@ impl Sandbox {
             None => {
                 let asked = self.ask(&name(path), &world, shape);
                 match &asked {
-                    Ok((description, columns)) => {
-                        let (description, columns) = (description.clone(), columns.clone());
-                        entry.profile = Some(Profile { interface, description, columns });
-                    }
+                    Ok(profile) => entry.profile = Some(profile.clone()),
                     Err(error) => entry.failure = failure(error),
                 }
                 self.keep(&source, &entry);
-                let (description, columns) = asked?;
-                Profile { interface, description, columns }
+                asked?
             }
         };
         tracing::debug!(
@@ -150,7 +151,16 @@ impl Sandbox {
             "loaded"
         );
         let path = path.to_owned();
-        Ok(Plugin { path, sha256: source.sha256, shape, profile, world })
+        let columns = Columns::of(&profile.columns);
+        Ok(Plugin {
+            path,
+            sha256: source.sha256,
+            shape,
+            profile,
+            columns,
+            world,
+            allowance: Allowance::default(),
+        })
     }
 
     /// Returns the cache entry of a file.
@@ -189,7 +199,7 @@ impl Sandbox {
         &self,
         source: &mut Source,
         tell: &mut dyn FnMut(Compiling),
-    ) -> Result<(Component, Shape, Entry), GuestError> {
+    ) -> Result<(Compiled, Shape, Entry), GuestError> {
         let compiled = |entry: Entry| {
             let code = entry.code.as_ref()?;
             let component = self.cache.as_ref()?.code(&self.engine, &source.sha256, code)?;
@@ -229,7 +239,7 @@ impl Sandbox {
         bytes: Vec<u8>,
         entry: &mut Entry,
         tell: &mut dyn FnMut(),
-    ) -> Result<Component, GuestErrorKind> {
+    ) -> Result<Compiled, GuestErrorKind> {
         let host = |error: io::Error| GuestErrorKind::Host { detail: format!("{error}") };
         let unusable =
             |error: wasmtime::Error| GuestErrorKind::Host { detail: format!("{error:#}") };
@@ -245,7 +255,8 @@ impl Sandbox {
             (None, None) => {
                 let compiled = compile_here(&self.engine, &bytes, tell)?;
                 // SAFETY: the compiler of this process has made them.
-                return unsafe { Component::deserialize(&self.engine, compiled) }.map_err(unusable);
+                return unsafe { deserialize(&self.engine, shape.interface, &compiled) }
+                    .map_err(unusable);
             }
         };
         match &self.compiler {
@@ -265,16 +276,11 @@ impl Sandbox {
                 .ok();
         }
         // SAFETY: the compiler has just written the file, and only this process and its user can write to it.
-        unsafe { load(&self.engine, &mut output) }.map_err(unusable)
+        unsafe { load(&self.engine, shape.interface, &mut output) }.map_err(unusable)
     }
 
     /// Returns the plugin's description of itself, and the columns that a metric reads.
-    fn ask(
-        &self,
-        name: &str,
-        world: &World,
-        shape: Shape,
-    ) -> Result<(Description, Vec<String>), GuestError> {
+    fn ask(&self, name: &str, world: &World, shape: Shape) -> Result<Profile, GuestError> {
         let request = |plugin, call| Request {
             plugin,
             call,
@@ -303,6 +309,8 @@ impl Sandbox {
                 .checked(answer::description)?
             };
         }
+        let profile =
+            |kind, description| Profile { kind, description, columns: vec![], views: vec![] };
         Ok(match world {
             World::Metric(pre) => {
                 let description = describe!(pre, tare_plugin_metric);
@@ -310,11 +318,28 @@ impl Sandbox {
                     pre.instantiate(&mut *store)?.tare_plugin_metric().call_columns(store)
                 })?;
                 let columns = columns.checked(answer::columns)?;
-                (description, columns)
+                Profile { columns, ..profile(Kind::Metric, description) }
             }
-            World::RunMetric(pre) => (describe!(pre, tare_plugin_run_metric), Vec::new()),
-            World::Report(pre) => (describe!(pre, tare_plugin_report), Vec::new()),
-            World::Recommender(pre) => (describe!(pre, tare_plugin_recommender), Vec::new()),
+            World::RunMetric(pre) => profile(Kind::Metric, describe!(pre, tare_plugin_run_metric)),
+            World::Report(pre) => profile(Kind::Report, describe!(pre, tare_plugin_report)),
+            World::Recommender(pre) => {
+                profile(Kind::Recommender, describe!(pre, tare_plugin_recommender))
+            }
+            World::Command(pre) => {
+                let answer = self.run(request(name, "describe"), pre, lines::describe())?;
+                answer.checked(|output| {
+                    let described = lines::described(&output)?;
+                    if described.kind == Kind::Recommender {
+                        return Err("a module is a metric or a report, and no recommender".into());
+                    }
+                    Ok(Profile {
+                        kind: described.kind,
+                        description: answer::description(described.description())?,
+                        columns: answer::columns(described.columns)?,
+                        views: answer::columns(described.views)?,
+                    })
+                })?
+            }
         })
     }
 }

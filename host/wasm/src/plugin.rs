@@ -2,21 +2,29 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wasmtime::Engine;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::{Engine, InstancePre};
 
 use crate::bindings::{metric, recommender, report, run_metric};
+use crate::command::{self, Process};
 use crate::description::Description;
+use crate::engine::Compiled;
 use crate::error::GuestErrorKind;
-use crate::shape::{INTERFACE_VERSION, Interface, Shape};
+use crate::limits::Limits;
+use crate::shape::{INTERFACE_VERSION, Interface, Shape, newest};
 use crate::state::State;
 use crate::wasi;
 
+/// What a metric writes before the name of a column that it reads in pages.
+const PAGED: &str = "paged:";
+
 /// Kinds of guests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Computes values for cases.
     Metric,
@@ -36,14 +44,14 @@ impl Kind {
             Self::Recommender => "recommender",
         }
     }
-}
 
-impl From<Interface> for Kind {
-    fn from(interface: Interface) -> Self {
+    /// Returns the kind of a plugin with this interface, as far as that tells.
+    pub(crate) fn of(interface: Interface) -> Option<Self> {
         match interface {
-            Interface::Metric | Interface::RunMetric => Self::Metric,
-            Interface::Report => Self::Report,
-            Interface::Recommender => Self::Recommender,
+            Interface::Metric | Interface::RunMetric => Some(Self::Metric),
+            Interface::Report => Some(Self::Report),
+            Interface::Recommender => Some(Self::Recommender),
+            Interface::Command => None,
         }
     }
 }
@@ -57,16 +65,18 @@ impl fmt::Display for Kind {
 /// A plugin's kind and its description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
-    pub(crate) interface: Interface,
+    pub(crate) kind: Kind,
     pub(crate) description: Description,
     pub(crate) columns: Vec<String>,
+    /// Views that a report reads, if it is a classic module, which gets them beforehand.
+    pub(crate) views: Vec<String>,
 }
 
 impl Profile {
     /// Returns its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
-        self.interface.into()
+        self.kind
     }
 
     /// Returns its description of itself.
@@ -90,7 +100,67 @@ pub struct Plugin {
     pub(crate) sha256: String,
     pub(crate) shape: Shape,
     pub(crate) profile: Profile,
+    pub(crate) columns: Columns,
     pub(crate) world: World,
+    pub(crate) allowance: Allowance,
+}
+
+/// Limits of one plugin's calls; what is absent is as for every plugin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// Bytes of memory.
+    pub memory_bytes: Option<u64>,
+    /// Time. The instructions of a call grow with it.
+    pub time: Option<Duration>,
+}
+
+impl Allowance {
+    /// Returns a call's limits with this allowance.
+    pub(crate) fn of(self, mut limits: Limits) -> Limits {
+        if let Some(bytes) = self.memory_bytes {
+            limits.memory_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        }
+        if let Some(time) = self.time {
+            let factor = time.as_secs_f64() / limits.deadline.as_secs_f64();
+            limits.fuel = (limits.fuel as f64 * factor) as u64;
+            limits.deadline = time;
+        }
+        limits
+    }
+}
+
+/// The columns that a metric over a case reads.
+#[derive(Clone)]
+pub(crate) struct Columns {
+    /// All of them.
+    all: Vec<String>,
+    /// Those that are passed to it.
+    pub(crate) whole: Vec<String>,
+    /// Those that it reads in pages.
+    pub(crate) paged: Vec<String>,
+}
+
+impl Columns {
+    /// Reads the names that a metric has stated.
+    pub(crate) fn of(stated: &[String]) -> Self {
+        let (mut all, mut whole, mut paged) = (Vec::new(), Vec::new(), Vec::new());
+        for name in stated {
+            let name = match name.strip_prefix(PAGED) {
+                Some(name) => {
+                    paged.push(name.to_owned());
+                    name
+                }
+                None => {
+                    whole.push(name.clone());
+                    name
+                }
+            };
+            if !all.iter().any(|known| known == name) {
+                all.push(name.to_owned());
+            }
+        }
+        Self { all, whole, paged }
+    }
 }
 
 /// The component, its imports resolved, by its kind.
@@ -100,6 +170,7 @@ pub(crate) enum World {
     RunMetric(run_metric::RunMetricPluginPre<State>),
     Report(report::ReportPluginPre<State>),
     Recommender(recommender::RecommenderPluginPre<State>),
+    Command(InstancePre<Process>),
 }
 
 impl fmt::Debug for Plugin {
@@ -119,6 +190,12 @@ impl Plugin {
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
+    }
+
+    /// Sets the limits of its calls.
+    #[must_use]
+    pub fn allowed(self, allowance: Allowance) -> Self {
+        Self { allowance, ..self }
     }
 
     /// Returns its kind.
@@ -157,22 +234,38 @@ impl Plugin {
     /// plugins.
     #[must_use]
     pub fn columns(&self) -> &[String] {
-        &self.profile.columns
+        &self.columns.all
     }
 }
 
 /// Resolves the imports of a component that exports this interface.
 pub(crate) fn resolve(
     engine: &Engine,
-    component: &Component,
+    compiled: &Compiled,
     interface: Interface,
 ) -> Result<World, GuestErrorKind> {
+    let component = match compiled {
+        Compiled::Component(component) => component,
+        Compiled::Module(module) => return command::resolve(engine, module).map(World::Command),
+    };
     let linker = link(engine, component, interface)?;
-    let mismatch = |error: wasmtime::Error| GuestErrorKind::Version {
-        detail: format!(
-            "its {} interface has other types than `tare:plugin@{INTERFACE_VERSION}`: {error:#}; build the plugin against the WIT files of this host",
-            interface.name()
-        ),
+    let kind = component.component_type();
+    let names = kind.imports(engine).chain(kind.exports(engine)).map(|(name, _)| name);
+    let newest = newest(names);
+    let host_is_older = newest.as_ref().is_some_and(|version| *version > INTERFACE_VERSION);
+    let newest = newest.map_or_else(String::new, |version| version.to_string());
+    let mismatch = |error: wasmtime::Error| {
+        let interface = interface.name();
+        let detail = if host_is_older {
+            format!(
+                "the plugin was built for `tare:plugin` {newest}, and this host has {INTERFACE_VERSION}, which lacks what its {interface} interface uses: {error:#}; update the host"
+            )
+        } else {
+            format!(
+                "its {interface} interface has other types than `tare:plugin@{INTERFACE_VERSION}`: {error:#}; build the plugin again with the SDK of this host"
+            )
+        };
+        GuestErrorKind::Version { detail, host_is_older }
     };
     let pre = linker.instantiate_pre(component).map_err(mismatch)?;
     Ok(match interface {
@@ -183,6 +276,11 @@ pub(crate) fn resolve(
         Interface::Report => World::Report(report::ReportPluginPre::new(pre).map_err(mismatch)?),
         Interface::Recommender => {
             World::Recommender(recommender::RecommenderPluginPre::new(pre).map_err(mismatch)?)
+        }
+        Interface::Command => {
+            return Err(GuestErrorKind::Host {
+                detail: "a module was compiled as a component".into(),
+            });
         }
     })
 }
@@ -196,10 +294,14 @@ fn link(
     let host = |error: wasmtime::Error| GuestErrorKind::Host { detail: format!("{error:#}") };
     match interface {
         Interface::Metric => {
-            use metric::tare::plugin::{log, other_columns};
-            log::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).and_then(|()| {
-                other_columns::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)
-            })
+            use metric::tare::plugin::{log, other_columns, paged_columns};
+            log::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)
+                .and_then(|()| {
+                    other_columns::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)
+                })
+                .and_then(|()| {
+                    paged_columns::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)
+                })
         }
         Interface::RunMetric => {
             run_metric::RunMetricPlugin::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| {
@@ -215,6 +317,7 @@ fn link(
                 |state| state,
             )
         }
+        Interface::Command => Ok(()),
     }
     .map_err(host)?;
 

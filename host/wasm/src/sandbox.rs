@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::Mutex;
 
 use host_record::{CaseColumns, Column, ColumnData, MetricValue, Table, Views, asks_for};
-use wasmtime::{Engine, Store, Trap, WasmBacktrace};
+use wasmtime::{Engine, InstancePre, Store, Trap, WasmBacktrace};
+use wasmtime_wasi::I32Exit;
 
 use crate::advice::{Advice, MoreCases};
 use crate::answer;
@@ -15,13 +16,17 @@ use crate::bindings::metric::tare::plugin::other_columns::{OtherColumn, Values};
 use crate::bindings::metric::tare::plugin::types;
 use crate::bindings::run_metric::RunMetricPluginPre;
 use crate::cache::Cache;
+use crate::command::Process;
 use crate::compiler::CompilerLimits;
+use crate::console::Console;
 use crate::engine::engine;
 use crate::error::{GuestError, GuestErrorKind};
 use crate::ledger::{Key, Ledger};
-use crate::limits::{Cancel, Cancelled, DeadlinePassed, Limits, MemoryLimit, Watchdog};
-use crate::output::Rendered;
+use crate::limits::{Cancel, Cancelled, DeadlinePassed, Limits, MemoryLimit, Meter, Watchdog};
+use crate::lines;
+use crate::output::{Rendered, Staged};
 use crate::plugin::{Kind, Plugin, World};
+use crate::shape::START;
 use crate::state::State;
 use crate::wasi::Denied;
 
@@ -142,7 +147,8 @@ impl Sandbox {
         let id = plugin.description().id.as_str();
         let text = options_text(options).map_err(|kind| error(id, call, kind))?;
         let key = Some((plugin.sha256.clone(), text.clone()));
-        let (limits, instance_bytes) = (self.limits.clone(), plugin.shape.instance_bytes);
+        let limits = plugin.allowance.of(self.limits.clone());
+        let instance_bytes = plugin.shape.instance_bytes;
         Ok((Request { plugin: id, call, limits, instance_bytes, views: None, key }, text))
     }
 
@@ -157,11 +163,15 @@ impl Sandbox {
     pub fn compute(
         &self,
         plugin: &Plugin,
-        case: &CaseColumns,
+        case: &Rc<CaseColumns>,
         options: &serde_json::Value,
     ) -> Result<Vec<MetricValue>, GuestError> {
-        let World::Metric(pre) = &plugin.world else {
-            return Err(wrong_kind(plugin, "compute", Kind::Metric));
+        let pre = match &plugin.world {
+            World::Metric(pre) => pre,
+            World::Command(command) if plugin.kind() == Kind::Metric => {
+                return self.compute_command(plugin, command, case, options);
+            }
+            _ => return Err(wrong_kind(plugin, "compute", Kind::Metric)),
         };
         let (mut request, options) = self.request(plugin, "compute", options)?;
         let (id, key) = (request.plugin, request.key.clone());
@@ -173,9 +183,17 @@ impl Sandbox {
         let mut columns = Vec::new();
         let mut others = Vec::new();
         let mut bytes = 0_usize;
-        let requested =
-            |column: &&Column| plugin.columns().iter().any(|asked| asks_for(asked, &column.name));
-        for column in case.columns.iter().filter(requested) {
+        let mut paged = Vec::new();
+        let requested = |column: &Column, names: &[String]| {
+            names.iter().any(|asked| asks_for(asked, &column.name))
+        };
+        for (index, column) in case.columns.iter().enumerate() {
+            if requested(column, &plugin.columns.paged) {
+                paged.push(index);
+            }
+            if !requested(column, &plugin.columns.whole) {
+                continue;
+            }
             bytes = bytes.saturating_add(size(&column.data));
             let Column { name, unit, width, data } = column;
             let other = |values| OtherColumn {
@@ -204,6 +222,7 @@ impl Sandbox {
         request.limits = request.limits.with_columns(bytes);
         let answer = self.call(request, |store| {
             store.data_mut().columns = others;
+            store.data_mut().paged = Some((Rc::clone(case), paged));
             pre.instantiate(&mut *store)?.tare_plugin_metric().call_compute(
                 store,
                 description,
@@ -212,6 +231,30 @@ impl Sandbox {
             )
         })?;
         answer.refused()?.checked(|measurements| {
+            let values = answer::measurements(id, measurements)?;
+            key.map_or(Ok(()), |key| self.ledger.takes(key, &values))?;
+            Ok(values)
+        })
+    }
+
+    /// Computes the values of a metric that is a classic module.
+    fn compute_command(
+        &self,
+        plugin: &Plugin,
+        command: &InstancePre<Process>,
+        case: &CaseColumns,
+        options: &serde_json::Value,
+    ) -> Result<Vec<MetricValue>, GuestError> {
+        let (mut request, _) = self.request(plugin, "compute", options)?;
+        let (id, key) = (request.plugin, request.key.clone());
+        let columns = case.columns.iter().filter(|column| {
+            plugin.columns.whole.iter().any(|asked| asks_for(asked, &column.name))
+        });
+        let bytes = columns.clone().map(|column| size(&column.data)).sum();
+        request.limits = request.limits.with_columns(bytes);
+        let input = lines::compute(case, columns, options);
+        let answer = self.run(request, command, input)?;
+        answer.read(lines::measurements)?.refused()?.checked(|measurements| {
             let values = answer::measurements(id, measurements)?;
             key.map_or(Ok(()), |key| self.ledger.takes(key, &values))?;
             Ok(values)
@@ -275,8 +318,18 @@ impl Sandbox {
         views: Rc<dyn Views>,
         options: &serde_json::Value,
     ) -> Result<Rendered, GuestError> {
-        let World::Report(pre) = &plugin.world else {
-            return Err(wrong_kind(plugin, "render", Kind::Report));
+        let pre = match &plugin.world {
+            World::Report(pre) => pre,
+            World::Command(command) if plugin.kind() == Kind::Report => {
+                let read = |name: &String| Ok((name.clone(), views.read(name)?));
+                let views: Result<_, String> = plugin.profile.views.iter().map(read).collect();
+                let id = plugin.description().id.as_str();
+                let views = views.map_err(|detail| {
+                    error(id, "render", GuestErrorKind::InvalidAnswer { detail })
+                })?;
+                return self.render_command(plugin, command, Some(&views), options);
+            }
+            _ => return Err(wrong_kind(plugin, "render", Kind::Report)),
         };
         let (request, options) = self.request(plugin, "render", options)?;
         let id = request.plugin;
@@ -288,6 +341,33 @@ impl Sandbox {
         state.output.rendered(named).map_err(|kind| GuestError {
             standard_error: console.text(),
             ..error(id, "render", kind)
+        })
+    }
+
+    /// Renders a report that is a classic module; without views, it only checks its options.
+    fn render_command(
+        &self,
+        plugin: &Plugin,
+        command: &InstancePre<Process>,
+        views: Option<&BTreeMap<String, Table>>,
+        options: &serde_json::Value,
+    ) -> Result<Rendered, GuestError> {
+        let (request, _) = self.request(plugin, "render", options)?;
+        let (id, limits) = (request.plugin, request.limits.clone());
+        let answer = self.run(request, command, lines::render(views, options))?;
+        answer.read(lines::files)?.refused()?.checked(|files| {
+            let mut staged = Staged::new(limits.output_bytes, limits.output_files);
+            let mut meter = Meter::new(limits.memory_bytes);
+            let named = files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+            for (name, text) in files {
+                staged
+                    .write(name, text.into_bytes(), &mut meter)
+                    .map_err(|refusal| refusal.to_string())?;
+            }
+            if views.is_none() {
+                return Ok(Rendered { files: BTreeMap::new(), named: Vec::new() });
+            }
+            staged.rendered(named).map_err(|fault| format!("{id}: {fault}"))
         })
     }
 
@@ -340,14 +420,17 @@ impl Sandbox {
         let views = Rc::new(EmptyViews::default());
         let some: Option<Rc<dyn Views>> = Some(Rc::clone(&views) as Rc<dyn Views>);
         let refusal = match &plugin.world {
-            World::Metric(_) => {
+            World::Command(command) if plugin.kind() == Kind::Report => {
+                return self.render_command(plugin, command, None, options).map(|_| Vec::new());
+            }
+            World::Metric(_) | World::Command(_) => {
                 let attributes = REHEARSED_CASE.map(|(name, value)| (name.into(), value.into()));
                 let case = CaseColumns {
                     case_id: "rehearsal".into(),
                     attributes: attributes.into(),
                     columns: Vec::new(),
                 };
-                let values = self.compute(plugin, &case, options)?;
+                let values = self.compute(plugin, &Rc::new(case), options)?;
                 let (request, _) = self.request(plugin, "compute", options)?;
                 request.key.into_iter().for_each(|key| self.ledger.states(key, &values));
                 return Ok(values);
@@ -387,19 +470,62 @@ impl Sandbox {
         request: Request<'_>,
         run: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<Answer<T>, GuestError> {
-        let Request { plugin, call, limits, instance_bytes, views, key } = request;
+        let (plugin, call) = (request.plugin.to_owned(), request.call);
+        let state = State::new(&plugin, &request.limits, request.views.clone());
+        let (value, state) = self.call_in(request, state, run)?;
+        Ok(Answer { value, plugin, call, state })
+    }
+
+    /// Runs a classic module with this standard input, and returns its standard output.
+    pub(crate) fn run(
+        &self,
+        request: Request<'_>,
+        command: &InstancePre<Process>,
+        input: Vec<u8>,
+    ) -> Result<Answer<Vec<u8>>, GuestError> {
+        let (plugin, call, limits) =
+            (request.plugin.to_owned(), request.call, request.limits.clone());
+        let process = Process::new(&plugin, &limits, input);
+        let ((), process) = self.call_in(request, process, |store| {
+            let instance = command.instantiate(&mut *store)?;
+            let start = instance.get_typed_func::<(), ()>(&mut *store, START)?;
+            match start.call(store, ()) {
+                Err(failure) if matches!(failure.downcast_ref(), Some(I32Exit(0))) => Ok(()),
+                ended => ended,
+            }
+        })?;
+        let mut state = State::new(&plugin, &limits, None);
+        state.console.write(&process.errors());
+        let value = process.output();
+        if value.len() >= limits.transfer_bytes {
+            let kind = GuestErrorKind::Transfer { limit: limits.transfer_bytes };
+            return Err(GuestError {
+                standard_error: state.console.text(),
+                ..error(&plugin, call, kind)
+            });
+        }
+        Ok(Answer { value, plugin, call, state })
+    }
+
+    /// Makes a call in a store with this data, under the limits.
+    fn call_in<S: Sandboxed, T>(
+        &self,
+        request: Request<'_>,
+        mut data: S,
+        run: impl FnOnce(&mut Store<S>) -> wasmtime::Result<T>,
+    ) -> Result<(T, S), GuestError> {
+        let Request { plugin, call, limits, instance_bytes, key, .. } = request;
         if self.cancel.is_asked() {
             return Err(error(plugin, call, GuestErrorKind::Cancelled));
         }
         if let Some(before) = key.as_ref().and_then(|key| self.ledger.out_of_time(key)) {
             return Err(error(plugin, call, GuestErrorKind::OutOfTime { call: before }));
         }
-        let mut state = State::new(plugin, &limits, views);
-        state.meter.charge(instance_bytes).map_err(|MemoryLimit { requested, limit }| {
+        data.meter().charge(instance_bytes).map_err(|MemoryLimit { requested, limit }| {
             error(plugin, call, GuestErrorKind::Memory { requested, limit })
         })?;
-        let mut store = Store::new(&self.engine, state);
-        store.limiter(|state| &mut state.meter);
+        let mut store = Store::new(&self.engine, data);
+        store.limiter(|data| data.meter());
         store.set_hostcall_fuel(limits.transfer_bytes);
         let host = |detail: String| error(plugin, call, GuestErrorKind::Host { detail });
         store.set_fuel(limits.fuel).map_err(|failure| host(format!("{failure:#}")))?;
@@ -408,12 +534,12 @@ impl Sandbox {
         let answer = run(&mut store);
         drop(watchdog);
         let fuel_left = store.get_fuel().unwrap_or(0);
-        let state = store.into_data();
+        let data = store.into_data();
         match answer {
             Ok(value) => {
                 let fuel = limits.fuel - fuel_left;
                 tracing::debug!(plugin, call, fuel, "returned");
-                Ok(Answer { value, plugin: plugin.to_owned(), call, state })
+                Ok((value, data))
             }
             Err(failure) => {
                 let kind = classify(&failure, &limits);
@@ -422,10 +548,40 @@ impl Sandbox {
                 {
                     self.ledger.runs_out_of_time(key, call);
                 }
-                let standard_error = state.console.text();
+                let standard_error = data.console_text();
                 Err(GuestError { standard_error, ..error(plugin, call, kind) })
             }
         }
+    }
+}
+
+/// The data of a store, whatever its guest is.
+trait Sandboxed: 'static {
+    fn meter(&mut self) -> &mut Meter;
+
+    /// Returns the end of the guest's output to its console.
+    fn console_text(&self) -> String;
+}
+
+impl Sandboxed for State {
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+
+    fn console_text(&self) -> String {
+        self.console.text()
+    }
+}
+
+impl Sandboxed for Process {
+    fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
+    }
+
+    fn console_text(&self) -> String {
+        let mut console = Console::default();
+        console.write(&self.errors());
+        console.text()
     }
 }
 
@@ -433,6 +589,10 @@ impl Sandbox {
 fn classify(failure: &wasmtime::Error, limits: &Limits) -> GuestErrorKind {
     if let Some(MemoryLimit { requested, limit }) = failure.downcast_ref() {
         return GuestErrorKind::Memory { requested: *requested, limit: *limit };
+    }
+    if let Some(I32Exit(code)) = failure.downcast_ref() {
+        let reason = format!("it exited with code {code}");
+        return GuestErrorKind::Trap { reason, backtrace: Vec::new() };
     }
     if failure.is::<Cancelled>() {
         return GuestErrorKind::Cancelled;
@@ -482,6 +642,23 @@ impl<T> Answer<T> {
             standard_error: state.console.text(),
             ..error(&plugin, call, GuestErrorKind::InvalidAnswer { detail })
         })
+    }
+}
+
+impl Answer<Vec<u8>> {
+    /// Reads what a command wrote.
+    fn read<T>(
+        self,
+        read: impl FnOnce(&[u8]) -> Result<T, String>,
+    ) -> Result<Answer<T>, GuestError> {
+        let Self { value, plugin, call, state } = self;
+        match read(&value) {
+            Ok(value) => Ok(Answer { value, plugin, call, state }),
+            Err(detail) => Err(GuestError {
+                standard_error: state.console.text(),
+                ..error(&plugin, call, GuestErrorKind::InvalidAnswer { detail })
+            }),
+        }
     }
 }
 

@@ -10,10 +10,16 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use wasmparser::{Chunk, ComponentTypeRef, Parser, Payload};
 
-use crate::error::GuestErrorKind;
+use crate::error::{GuestErrorKind, shortened};
 
 /// Version of the package `tare:plugin` in this host.
-pub const INTERFACE_VERSION: Version = Version::new(0, 1, 3);
+pub const INTERFACE_VERSION: Version = Version::new(0, 1, 4);
+
+/// The module of the functions of WASI that a classic module imports.
+pub(crate) const PREVIEW_1: &str = "wasi_snapshot_preview1";
+
+/// The export of a classic module that runs it.
+pub(crate) const START: &str = "_start";
 
 /// Limit on the names at the top level of a component. A file with more is not a plugin.
 const NAMES: usize = 200;
@@ -36,6 +42,8 @@ pub(crate) enum Interface {
     RunMetric,
     Report,
     Recommender,
+    /// A classic module. Its kind is what it says when it is asked.
+    Command,
 }
 
 impl Interface {
@@ -49,16 +57,20 @@ impl Interface {
             Self::RunMetric => "run-metric",
             Self::Report => "report",
             Self::Recommender => "recommender",
+            Self::Command => "command",
         }
     }
 
     /// Interfaces of `tare:plugin` that its world imports.
     fn offered(self) -> &'static [&'static str] {
         match self {
-            Self::Metric => &["types", "log", "other-columns"],
-            Self::Report => &["types", "log", "views", "output"],
-            Self::RunMetric => &["types", "log", "views"],
-            Self::Recommender => &["types", "log", "views", "more-cases", "predictions"],
+            Self::Metric => &["types", "log", "other-columns", "paged-columns"],
+            Self::Report => &["types", "log", "views", "view-parts", "output"],
+            Self::RunMetric => &["types", "log", "views", "view-parts"],
+            Self::Recommender => {
+                &["types", "log", "views", "view-parts", "more-cases", "predictions"]
+            }
+            Self::Command => &[],
         }
     }
 }
@@ -90,8 +102,11 @@ struct Contents {
 ///
 /// If the bytes are not a plugin of this host's version.
 pub(crate) fn shape(bytes: &[u8]) -> Result<Shape, GuestErrorKind> {
-    check_header(bytes)?;
+    let is_module = check_header(bytes)? == Format::Module;
     let names = contents(bytes)?;
+    if is_module {
+        return command_shape(&names);
+    }
     let mut found = Vec::new();
     for export in &names.exports {
         if let Some((name, version)) = ours(export)
@@ -101,8 +116,14 @@ pub(crate) fn shape(bytes: &[u8]) -> Result<Shape, GuestErrorKind> {
             found.push(interface);
         }
     }
+    let all = names.exports.iter().chain(names.imports.iter().map(|(name, _)| name));
+    let newest = newest(all.map(String::as_str)).filter(|version| *version > INTERFACE_VERSION);
     let [interface] = found[..] else {
-        return Err(GuestErrorKind::UnknownWorld { exports: names.exports });
+        let unknown = |name: &&String| ours(name).is_some_and(|(name, _)| !is_known(name));
+        return Err(match (newest, names.exports.iter().find(unknown)) {
+            (Some(version), Some(export)) => too_new(&version, "exports", &[export.clone()]),
+            _ => GuestErrorKind::UnknownWorld { exports: names.exports },
+        });
     };
     let mut unknown = Vec::new();
     for (name, is_instance) in names.imports {
@@ -117,20 +138,72 @@ pub(crate) fn shape(bytes: &[u8]) -> Result<Shape, GuestErrorKind> {
             unknown.push(name);
         }
     }
-    if unknown.is_empty() {
-        Ok(Shape { interface, instance_bytes: INSTANCES * ITEM * names.items })
-    } else {
-        Err(GuestErrorKind::Import { imports: unknown, world: interface.name() })
+    let of_later: Vec<_> = unknown.iter().filter(|name| ours(name).is_some()).cloned().collect();
+    match newest {
+        // A later version may offer it to this world.
+        Some(version) if !of_later.is_empty() => Err(too_new(&version, "imports", &of_later)),
+        _ if !unknown.is_empty() => {
+            Err(GuestErrorKind::Import { imports: unknown, world: interface.name() })
+        }
+        _ => Ok(Shape { interface, instance_bytes: INSTANCES * ITEM * names.items }),
     }
 }
 
-/// Checks that a file is a component; otherwise names its kind.
-fn check_header(bytes: &[u8]) -> Result<(), GuestErrorKind> {
+/// Returns whether a name is an export of a plugin.
+fn is_known(name: &str) -> bool {
+    Interface::ALL.into_iter().any(|known| known.name() == name)
+}
+
+/// Returns the latest version of `tare:plugin` that imports and exports name.
+pub(crate) fn newest<'a>(names: impl Iterator<Item = &'a str>) -> Option<Version> {
+    names.filter_map(|name| Version::parse(ours(name)?.1).ok()).max()
+}
+
+/// Returns the error for a plugin that needs more than this host has, of the same series.
+fn too_new(version: &Version, verb: &str, names: &[String]) -> GuestErrorKind {
+    let names: Vec<_> =
+        names.iter().take(10).map(|name| format!("`{}`", shortened(name))).collect();
+    GuestErrorKind::Version {
+        detail: format!(
+            "the plugin was built for `tare:plugin` {version} and {verb} {}, which this host, of {INTERFACE_VERSION}, does not know; update the host",
+            names.join(", ")
+        ),
+        host_is_older: true,
+    }
+}
+
+/// Returns the shape of a classic module, if it is a command that needs nothing but WASI.
+fn command_shape(names: &Contents) -> Result<Shape, GuestErrorKind> {
+    let other: Vec<_> =
+        names.imports.iter().map(|(name, _)| name).filter(|name| *name != PREVIEW_1).collect();
+    if !names.exports.iter().any(|name| name == START) {
+        return Err(GuestErrorKind::NotAComponent {
+            detail: "it is a WebAssembly module that is no command; build a program for `wasm32-wasip1`, or a component for `wasm32-wasip2`".into(),
+        });
+    }
+    if !other.is_empty() {
+        let mut imports: Vec<_> = other.into_iter().cloned().collect();
+        imports.dedup();
+        return Err(GuestErrorKind::Import { imports, world: "command" });
+    }
+    Ok(Shape { interface: Interface::Command, instance_bytes: ITEM * names.items })
+}
+
+/// Formats of a plugin's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Component,
+    Module,
+}
+
+/// Returns the format of a file that may be a plugin; otherwise names its kind.
+pub(crate) fn check_header(bytes: &[u8]) -> Result<Format, GuestErrorKind> {
     let detail = match bytes {
         // The version and the layer of the binary format: layer 0 are modules, 1 components.
-        [0, b'a', b's', b'm', _, _, 1, 0, ..] => return Ok(()),
+        [0, b'a', b's', b'm', _, _, 1, 0, ..] => return Ok(Format::Component),
+        [0, b'a', b's', b'm', 1, 0, 0, 0, ..] => return Ok(Format::Module),
         [0, b'a', b's', b'm', ..] => {
-            "it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
+            "it is of a version of WebAssembly that this host does not know"
         }
         [] => "the file is empty",
         [0x7f, b'E', b'L', b'F', ..] => {
@@ -168,6 +241,19 @@ fn contents(bytes: &[u8]) -> Result<Contents, GuestErrorKind> {
             Payload::ComponentExportSection(section) if outside.is_empty() => {
                 for export in section {
                     contents.exports.push(export.map_err(malformed)?.name.name.to_owned());
+                    contents.check()?;
+                }
+            }
+            Payload::ImportSection(section) if outside.is_empty() => {
+                for import in section.into_imports() {
+                    let import = import.map_err(malformed)?;
+                    contents.imports.push((import.module.to_owned(), false));
+                    contents.check()?;
+                }
+            }
+            Payload::ExportSection(section) if outside.is_empty() => {
+                for export in section {
+                    contents.exports.push(export.map_err(malformed)?.name.to_owned());
                     contents.check()?;
                 }
             }
@@ -226,6 +312,7 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
             detail: format!(
                 "the plugin names no version of `tare:plugin`; this host has {host}; build the plugin with the SDK"
             ),
+            host_is_older: false,
         });
     };
     let series = |version: &Version| match version {
@@ -235,7 +322,8 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
     if series(&version) == series(&host) {
         return Ok(());
     }
-    let remedy = if version > host {
+    let host_is_older = version > host;
+    let remedy = if host_is_older {
         "install a newer host, or a build of the plugin for this one"
     } else {
         "build the plugin again with the SDK of this host"
@@ -244,6 +332,7 @@ fn check_version(text: &str) -> Result<(), GuestErrorKind> {
         detail: format!(
             "the plugin needs `tare:plugin` {version}, but this host has {host}; {remedy}"
         ),
+        host_is_older,
     })
 }
 
@@ -262,15 +351,15 @@ mod tests {
         let refusal = |version| check_version(version).expect_err("another series").to_string();
         insta::assert_snapshot!(
             refusal("0.2.0"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.3; install a newer host, or a build of the plugin for this one"
+            @"version mismatch: the plugin needs `tare:plugin` 0.2.0, but this host has 0.1.4; install a newer host, or a build of the plugin for this one"
         );
         insta::assert_snapshot!(
             refusal("0.0.9"),
-            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.3; build the plugin again with the SDK of this host"
+            @"version mismatch: the plugin needs `tare:plugin` 0.0.9, but this host has 0.1.4; build the plugin again with the SDK of this host"
         );
         insta::assert_snapshot!(
             refusal(""),
-            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.3; build the plugin with the SDK"
+            @"version mismatch: the plugin names no version of `tare:plugin`; this host has 0.1.4; build the plugin with the SDK"
         );
     }
 
@@ -283,11 +372,8 @@ mod tests {
     #[test]
     fn what_is_not_a_component_is_told_what_it_is() {
         let detail = |bytes: &[u8]| check_header(bytes).expect_err("no component").to_string();
-        assert!(check_header(b"\0asm\x0d\0\x01\0").is_ok());
-        insta::assert_snapshot!(
-            detail(b"\0asm\x01\0\0\0"),
-            @"not a WebAssembly component: it is a core WebAssembly module; build it for the target `wasm32-wasip2`"
-        );
+        assert_eq!(check_header(b"\0asm\x0d\0\x01\0").expect("one"), Format::Component);
+        assert_eq!(check_header(b"\0asm\x01\0\0\0").expect("one"), Format::Module);
         insta::assert_snapshot!(
             detail(b"\x7fELF"),
             @"not a WebAssembly component: it is a native library; metrics, reports and recommenders are built for `wasm32-wasip2`"
@@ -325,6 +411,19 @@ mod tests {
             refusal(&exporting("tare:plugin/metric@0.1.0", r#"(import "acme:telemetry/upload" (instance)) (import "wasi:cli/exit@0.2.0" (func))"#)),
             @"it imports `acme:telemetry/upload`, `wasi:cli/exit@0.2.0`, which is not available to a metric plugin"
         );
+    }
+
+    #[test]
+    fn a_command_needs_nothing_but_wasi() {
+        let of = |text: &str| shape(&wat::parse_str(text).expect("correct text"));
+        let import =
+            r#"(import "wasi_snapshot_preview1" "random_get" (func (param i32 i32) (result i32)))"#;
+        let start = r#"(func (export "_start"))"#;
+        let found = of(&format!("(module {import} {start})")).expect("a command");
+        assert_eq!(found.interface, Interface::Command);
+        insta::assert_snapshot!(of(&format!("(module {import})")).expect_err("none"), @"not a WebAssembly component: it is a WebAssembly module that is no command; build a program for `wasm32-wasip1`, or a component for `wasm32-wasip2`");
+        let other = r#"(import "env" "abort" (func))"#;
+        insta::assert_snapshot!(of(&format!("(module {other} {start})")).expect_err("none"), @"it imports `env`, which is not available to a command plugin");
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::marker::PhantomData;
 use crate::log::Level;
 use crate::{
     ActiveRecommender, Case, Cell, Column, ColumnData, Columns, Description, Error, Grant,
-    Measurement, Metric, Output, Prediction, Recommendation, Recommender, RecommenderHost, Report,
-    RunMetric, Table, Views, parse_options,
+    Measurement, Metric, Output, PagedColumn, Part, Prediction, Recommendation, Recommender,
+    RecommenderHost, Report, RunMetric, Table, Views, parse_options,
 };
 
 #[doc(hidden)]
@@ -29,8 +29,8 @@ pub mod report {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::report",
         with: {
-            "tare:plugin/types@0.1.3": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.3": super::metric::tare::plugin::log,
+            "tare:plugin/types@0.1.4": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.4": super::metric::tare::plugin::log,
         },
     });
 }
@@ -43,9 +43,10 @@ pub mod run_metric {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::run_metric",
         with: {
-            "tare:plugin/types@0.1.3": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.3": super::metric::tare::plugin::log,
-            "tare:plugin/views@0.1.3": super::report::tare::plugin::views,
+            "tare:plugin/types@0.1.4": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.4": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.4": super::report::tare::plugin::views,
+            "tare:plugin/view-parts@0.1.4": super::report::tare::plugin::view_parts,
         },
     });
 }
@@ -58,16 +59,17 @@ pub mod recommender {
         pub_export_macro: true,
         default_bindings_module: "plugin_guest::component::recommender",
         with: {
-            "tare:plugin/types@0.1.3": super::metric::tare::plugin::types,
-            "tare:plugin/log@0.1.3": super::metric::tare::plugin::log,
-            "tare:plugin/views@0.1.3": super::report::tare::plugin::views,
+            "tare:plugin/types@0.1.4": super::metric::tare::plugin::types,
+            "tare:plugin/log@0.1.4": super::metric::tare::plugin::log,
+            "tare:plugin/views@0.1.4": super::report::tare::plugin::views,
+            "tare:plugin/view-parts@0.1.4": super::report::tare::plugin::view_parts,
         },
     });
 }
 
-use metric::tare::plugin::{log, other_columns, types};
+use metric::tare::plugin::{log, other_columns, paged_columns, types};
 use recommender::tare::plugin::{more_cases, predictions};
-use report::tare::plugin::{output, views};
+use report::tare::plugin::{output, view_parts, views};
 
 /// A metric as a component.
 pub struct MetricComponent<T>(PhantomData<T>);
@@ -218,9 +220,54 @@ impl Views for Host {
     fn read(&self, name: &str) -> Result<Table, Error> {
         let table =
             views::read(name).map_err(|reason| Error::View { view: name.to_owned(), reason })?;
-        let rows = table.rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect();
-        Ok(Table { columns: table.columns, rows })
+        Ok(whole(table))
     }
+
+    fn read_part(&self, name: &str, part: &Part) -> Result<Table, Error> {
+        let conditions = part.conditions.iter().map(|(column, cells)| view_parts::Condition {
+            column: column.clone(),
+            one_of: cells.iter().cloned().map(wit_cell).collect(),
+        });
+        let part = view_parts::Part {
+            columns: part.columns.clone(),
+            conditions: conditions.collect(),
+            first: part.first,
+            count: part.count,
+        };
+        view_parts::read(name, &part)
+            .map(whole)
+            .map_err(|reason| Error::View { view: name.to_owned(), reason })
+    }
+}
+
+fn whole(table: types::Table) -> Table {
+    let rows = table.rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect();
+    Table { columns: table.columns, rows }
+}
+
+/// Returns the columns that are read in pages, without their values.
+pub(crate) fn paged_headers() -> Vec<PagedColumn> {
+    let plain = |header: paged_columns::Header| PagedColumn {
+        name: header.name,
+        unit: header.unit,
+        width: usize::try_from(header.width).unwrap_or(usize::MAX),
+        rows: usize::try_from(header.rows).unwrap_or(usize::MAX),
+    };
+    paged_columns::headers().into_iter().map(plain).collect()
+}
+
+/// Reads rows of such a column.
+pub(crate) fn read_page(column: &str, first: usize, count: usize) -> Result<ColumnData, String> {
+    use paged_columns::Page;
+
+    Ok(match paged_columns::read(column, first as u64, count as u64)? {
+        Page::Unsigned(values) => ColumnData::Unsigned(values),
+        Page::Signed(values) => ColumnData::Signed(values),
+        Page::Single(values) => ColumnData::Single(values),
+        Page::Double(values) => ColumnData::Double(values),
+        Page::Booleans(values) => ColumnData::Boolean(values),
+        Page::Texts(values) => ColumnData::Text(values),
+    })
 }
 
 impl Output for Host {
@@ -289,6 +336,16 @@ fn cell(wit: types::Cell) -> Cell {
         types::Cell::Integer(value) => Cell::Integer(value),
         types::Cell::Real(value) => Cell::Real(value),
         types::Cell::Text(value) => Cell::Text(value),
+    }
+}
+
+fn wit_cell(plain: Cell) -> types::Cell {
+    match plain {
+        Cell::Null => types::Cell::Null,
+        Cell::Boolean(value) => types::Cell::Boolean(value),
+        Cell::Integer(value) => types::Cell::Integer(value),
+        Cell::Real(value) => types::Cell::Real(value),
+        Cell::Text(value) => types::Cell::Text(value),
     }
 }
 

@@ -36,8 +36,8 @@ plugin_guest::export_metric!(Slowest);
 Build with `cargo build --release --target wasm32-wasip2` and `crate-type = ["cdylib", "rlib"]`; the
 resulting `.wasm` file is the plugin.
 
-A plugin gets no clock, no randomness, no files and no network. Use `BTreeMap` rather than
-`HashMap`: a hash map asks for random numbers, and its order would differ from run to run.
+A plugin has no files and no network; its clock stands still, and its random numbers are the same in every call. Use
+`BTreeMap` rather than `HashMap`, whose order says nothing.
 */
 
 mod active;
@@ -60,12 +60,15 @@ pub use active::{ActiveRecommender, Grant, Prediction, RecommenderHost, Recordin
 pub use description::Description;
 pub use error::Error;
 pub use interval::{LEAST_EFFECTIVE_SIZE, below_zero};
-pub use metric::{Case, Column, ColumnData, Columns, Direction, Gap, GapKind, Measurement, Metric};
+pub use metric::{
+    Case, Column, ColumnData, Columns, Direction, Gap, GapKind, Measurement, Metric, PagedColumn,
+    Pages,
+};
 pub use options::NoOptions;
 pub use recommender::{Recommendation, Recommender};
 pub use report::{Output, Report};
 pub use run_metric::RunMetric;
-pub use view::{Cell, Row, Table, View, Views};
+pub use view::{Cell, Part, Row, Table, View, Views};
 
 #[doc(hidden)]
 pub use options::parse as parse_options;

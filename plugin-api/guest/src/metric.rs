@@ -14,7 +14,8 @@ pub trait Metric {
     /// Returns the plugin's description.
     fn describe() -> Description;
 
-    /// Returns the names of the columns that it reads. It gets those that the case has.
+    /// Returns the names of the columns that it reads. It gets those that the case has. `paged:` before a name, such as
+    /// `paged:latency`, asks for a column that [`Columns::pages`] reads in pages.
     fn columns() -> &'static [&'static str];
 
     /// Returns the values for one case. If a needed column is absent, the value is a [`Gap`].
@@ -79,6 +80,28 @@ pub enum ColumnData {
 }
 
 impl ColumnData {
+    fn len(&self) -> usize {
+        match self {
+            Self::Unsigned(values) => values.len(),
+            Self::Signed(values) => values.len(),
+            Self::Single(values) => values.len(),
+            Self::Double(values) => values.len(),
+            Self::Boolean(values) => values.len(),
+            Self::Text(values) => values.len(),
+        }
+    }
+
+    fn part(&self, range: std::ops::Range<usize>) -> Self {
+        match self {
+            Self::Unsigned(values) => Self::Unsigned(values[range].to_vec()),
+            Self::Signed(values) => Self::Signed(values[range].to_vec()),
+            Self::Single(values) => Self::Single(values[range].to_vec()),
+            Self::Double(values) => Self::Double(values[range].to_vec()),
+            Self::Boolean(values) => Self::Boolean(values[range].to_vec()),
+            Self::Text(values) => Self::Text(values[range].to_vec()),
+        }
+    }
+
     fn type_name(&self) -> &'static str {
         match self {
             Self::Unsigned(_) => "unsigned integers",
@@ -171,12 +194,98 @@ impl Columns {
     typed_column!(boolean, Boolean, bool, "booleans");
     typed_column!(text, Text, String, "texts");
 
+    /// Returns the pages of a column, each with at most `rows` rows, in order. In the sandbox only one page is in the plugin's
+    /// memory at a time, if `columns` asks for the column with `paged:` before its name. That needs a host of `tare:plugin` 0.1.4.
+    ///
+    /// # Errors
+    ///
+    /// A gap if the case lacks the column.
+    pub fn pages(&self, name: &str, rows: usize) -> Result<Pages<'_>, Gap> {
+        let rows = rows.max(1);
+        let absent = match self.column(name) {
+            Ok(column) => {
+                let header = PagedColumn {
+                    name: column.name.clone(),
+                    unit: column.unit.clone(),
+                    width: column.width,
+                    rows: column.data.len() / column.width.max(1),
+                };
+                return Ok(Pages { header, rows, next: 0, whole: Some(column) });
+            }
+            Err(absent) => absent,
+        };
+        #[cfg(target_arch = "wasm32")]
+        if let Some(header) =
+            crate::component::paged_headers().into_iter().find(|header| header.name == name)
+        {
+            return Ok(Pages { header, rows, next: 0, whole: None });
+        }
+        Err(absent)
+    }
+
     /// Returns the columns whose names begin with `prefix`, such as `phase.`, with the rest of their names,
     /// in the order of the case.
     pub fn beginning(&self, prefix: &str) -> impl Iterator<Item = (&str, &Column)> {
         self.columns
             .iter()
             .filter_map(move |column| Some((column.name.strip_prefix(prefix)?, column)))
+    }
+}
+
+/// A column that is read in pages, without its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PagedColumn {
+    /// Its name, such as `latency`.
+    pub name: String,
+    /// Symbol of its unit, such as `ns`.
+    pub unit: String,
+    /// Values per row.
+    pub width: usize,
+    /// Number of its rows.
+    pub rows: usize,
+}
+
+/// The pages of a column: an iterator over the values of some rows at a time.
+#[derive(Debug)]
+pub struct Pages<'a> {
+    header: PagedColumn,
+    /// The most rows of a page.
+    rows: usize,
+    /// The first row of the next page.
+    next: usize,
+    /// The column, if it is in memory as a whole.
+    whole: Option<&'a Column>,
+}
+
+impl Pages<'_> {
+    /// Returns the column without its values.
+    #[must_use]
+    pub fn header(&self) -> &PagedColumn {
+        &self.header
+    }
+}
+
+impl Iterator for Pages<'_> {
+    type Item = Result<ColumnData, Gap>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.next;
+        let count = self.rows.min(self.header.rows.saturating_sub(first));
+        if count == 0 {
+            return None;
+        }
+        self.next += count;
+        if let Some(column) = self.whole {
+            let width = column.width;
+            return Some(Ok(column.data.part(first * width..(first + count) * width)));
+        }
+        #[cfg(target_arch = "wasm32")]
+        return Some(
+            crate::component::read_page(&self.header.name, first, count).map_err(Gap::unsupported),
+        );
+        // Outside the sandbox all columns are in memory.
+        #[cfg(not(target_arch = "wasm32"))]
+        None
     }
 }
 
@@ -303,6 +412,25 @@ impl Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_the_column_in_parts() {
+        let columns = Columns::from(vec![Column {
+            name: "output".into(),
+            unit: "1".into(),
+            width: 2,
+            data: ColumnData::Single(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        }]);
+        let pages = columns.pages("output", 2).expect("it is there");
+        assert_eq!((pages.header().rows, pages.header().width), (3, 2));
+        let pages: Vec<_> = pages.collect::<Result<_, _>>().expect("pages");
+        assert_eq!(
+            pages,
+            [ColumnData::Single(vec![1.0, 2.0, 3.0, 4.0]), ColumnData::Single(vec![5.0, 6.0])]
+        );
+        let gap = columns.pages("latency", 2).expect_err("absent");
+        assert_eq!(gap.reason, "the case has no record of `latency`");
+    }
 
     #[test]
     fn a_column_that_is_absent_or_of_another_type_is_a_gap() {

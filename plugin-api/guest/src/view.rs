@@ -76,6 +76,60 @@ pub struct Table {
     pub rows: Vec<Vec<Cell>>,
 }
 
+/// A part of a view: some of its columns and rows. The default is the whole view.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// Names of columns, in the order of the answer; none stands for all.
+    pub columns: Vec<String>,
+    /// Conditions, all of which a row meets: the cell of a column is one of these.
+    pub conditions: Vec<(String, Vec<Cell>)>,
+    /// Rows to leave out, of those that meet the conditions.
+    pub first: u64,
+    /// The most rows to return after those.
+    pub count: u64,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { columns: Vec::new(), conditions: Vec::new(), first: 0, count: u64::MAX }
+    }
+}
+
+impl Part {
+    /// Returns the part of a table. The error lists the columns that exist.
+    fn of(&self, mut table: Table) -> Result<Table, String> {
+        let position = |name: &String| {
+            let found = table.columns.iter().position(|column| column == name);
+            found.ok_or_else(|| {
+                format!("it has no column `{name}`; it has: {}", table.columns.join(", "))
+            })
+        };
+        let columns: Vec<usize> = match &self.columns[..] {
+            [] => (0..table.columns.len()).collect(),
+            names => names.iter().map(position).collect::<Result<_, _>>()?,
+        };
+        let conditions: Vec<(usize, &Vec<Cell>)> = self
+            .conditions
+            .iter()
+            .map(|(name, cells)| Ok((position(name)?, cells)))
+            .collect::<Result<_, String>>()?;
+        let meets = |row: &Vec<Cell>| {
+            conditions
+                .iter()
+                .all(|(column, cells)| row.get(*column).is_some_and(|cell| cells.contains(cell)))
+        };
+        table.rows.retain(meets);
+        let bound = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let rows = table.rows.into_iter().skip(bound(self.first)).take(bound(self.count));
+        let row = |row: Vec<Cell>| {
+            columns.iter().map(|column| row.get(*column).cloned().unwrap_or(Cell::Null)).collect()
+        };
+        let rows = rows.map(row).collect();
+        let columns = columns.iter().map(|column| table.columns[*column].clone()).collect();
+        Ok(Table { columns, rows })
+    }
+}
+
 /// The host's fixed views over the current run. For tests, a map from name to table implements it
 /// too.
 pub trait Views {
@@ -88,6 +142,17 @@ pub trait Views {
     ///
     /// If there is no such view, or the host cannot read it.
     fn read(&self, name: &str) -> Result<Table, Error>;
+
+    /// Returns a part of a view. In the sandbox only the part comes into the plugin's memory, and the host must be of
+    /// `tare:plugin` 0.1.4.
+    ///
+    /// # Errors
+    ///
+    /// As [`Views::read`], or if there is no such column.
+    fn read_part(&self, name: &str, part: &Part) -> Result<Table, Error> {
+        let view = name.to_owned();
+        part.of(self.read(name)?).map_err(|reason| Error::View { view, reason })
+    }
 }
 
 impl Views for BTreeMap<String, Table> {
@@ -118,7 +183,19 @@ impl View {
     ///
     /// If there is no such view, or the host cannot read it.
     pub fn read(views: &dyn Views, name: &str) -> Result<Self, Error> {
-        let table = views.read(name)?;
+        Self::of(name, views.read(name)?)
+    }
+
+    /// Reads a part of a view.
+    ///
+    /// # Errors
+    ///
+    /// As [`View::read`], or if there is no such column.
+    pub fn read_part(views: &dyn Views, name: &str, part: &Part) -> Result<Self, Error> {
+        Self::of(name, views.read_part(name, part)?)
+    }
+
+    fn of(name: &str, table: Table) -> Result<Self, Error> {
         if let Some(row) = table.rows.iter().find(|row| row.len() != table.columns.len()) {
             return Err(Error::View {
                 view: name.to_owned(),
@@ -270,6 +347,29 @@ mod tests {
         insta::assert_snapshot!(
             View::read(&views, "results").unwrap_err(),
             @"view `results`: there is no such view; there are: cases"
+        );
+    }
+
+    #[test]
+    fn a_part_has_the_rows_and_columns_that_were_asked_for() {
+        let row = |id: &str, batch: i64| vec![id.into(), batch.into(), Cell::Null];
+        let mut views = cases();
+        views.get_mut("cases").unwrap().rows =
+            vec![row("a", 8), row("b", 1), row("c", 8), row("d", 8)];
+        let mut part = Part {
+            columns: vec!["reason".into(), "case_id".into()],
+            conditions: vec![("batch".into(), vec![8.into(), 9.into()])],
+            first: 1,
+            count: 1,
+        };
+        let table = views.read_part("cases", &part).unwrap();
+        assert_eq!(table.columns, ["reason", "case_id"]);
+        assert_eq!(table.rows, [[Cell::Null, "c".into()]]);
+        assert_eq!(views.read_part("cases", &Part::default()).unwrap(), views["cases"]);
+        part.columns.push("colour".into());
+        insta::assert_snapshot!(
+            views.read_part("cases", &part).unwrap_err(),
+            @"view `cases`: it has no column `colour`; it has: case_id, batch, reason"
         );
     }
 

@@ -42,6 +42,26 @@ fn the_smallest_manifest_is_good() {
 }
 
 #[test]
+fn limits_of_a_plugin_are_bounded() {
+    let limits = |text: &str| with(&format!("[[metric]]\nplugin = \"latency\"\n{text}"));
+    let good = parse(&limits("memory-limit = \"4 GiB\"\ntime-limit = \"1h\"")).unwrap();
+    let allowance = good.metrics[0].allowance;
+    assert_eq!(allowance.memory_bytes, Some(4 << 30));
+    assert_eq!(allowance.time_ns, Some(3_600_000_000_000));
+    assert_snapshot!(
+        errors(&limits("memory-limit = \"5 GiB\"\ntime-limit = \"2h\"")),
+        @r#"
+    5: the memory of a plugin is more than nothing and at most 4 GiB
+       `"5 GiB"` not such a size
+       write a size such as `"1 GiB"`
+    6: the time of a plugin's call is more than nothing and at most an hour
+       `"2h"` not such a duration
+       write a duration such as `"5min"`
+    "#
+    );
+}
+
+#[test]
 fn an_empty_manifest_lacks_everything() {
     assert_snapshot!(errors(""), @r#"
     1: the manifest lacks `schema`

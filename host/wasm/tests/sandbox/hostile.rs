@@ -83,7 +83,7 @@ fn section(id: u8, content: &[u8]) -> Vec<u8> {
 /// parameters and results.
 fn component(functions: &[Vec<u8>]) -> Vec<u8> {
     let outside = r#"(component (component $c) (instance $i (instantiate $c))
-        (export "tare:plugin/metric@0.1.3" (instance $i)))"#;
+        (export "tare:plugin/metric@0.1.4" (instance $i)))"#;
     let types = section(1, &[1, 0x60, 0, 0]);
     let count = encoded(functions.len());
     let declared = section(3, &[&*count, &*vec![0; functions.len()]].concat());

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::io::Read as _;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plugin_guest::{
     Case, ColumnData, Columns, Description, Direction, Error, Gap, Measurement, Metric,
@@ -23,7 +25,7 @@ impl Metric for Hostile {
     }
 
     fn columns() -> &'static [&'static str] {
-        &["latency", "output", "output.*", "label", "energy"]
+        &["latency", "output", "output.*", "label", "energy", "paged:tokens"]
     }
 
     fn compute(
@@ -48,7 +50,35 @@ impl Metric for Hostile {
             "recurse" => vec![value("depth", recurse(0) as f64)],
             "out-of-bounds" => vec![value("there", read_out_of_bounds())],
             "clock" => {
-                vec![value("now", std::time::Instant::now().elapsed().as_secs_f64())]
+                let start = Instant::now();
+                let elapsed = start.elapsed();
+                std::thread::sleep(Duration::from_secs(86_400));
+                let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+                vec![
+                    value("elapsed", elapsed.as_secs_f64()),
+                    value("slept", start.elapsed().as_secs_f64()),
+                    value("wall", wall.as_secs_f64()),
+                ]
+            }
+            "network" => match std::net::TcpStream::connect("127.0.0.1:80") {
+                Ok(_) => vec![value("connected", 1.0)],
+                Err(error) => return Err(error.to_string().into()),
+            },
+            act @ ("pages" | "large-page") => {
+                let rows = if act == "pages" { 100_000 } else { usize::MAX };
+                let (mut pages, mut sum) = (0, 0);
+                for page in columns.pages("tokens", rows).map_err(|gap| gap.reason)? {
+                    let ColumnData::Unsigned(values) = page.map_err(|gap| gap.reason)? else {
+                        return Err("tokens are no numbers".into());
+                    };
+                    pages += 1;
+                    sum += values.iter().sum::<u64>();
+                }
+                vec![value("sum", sum as f64).with_attribute("pages", pages.to_string())]
+            }
+            "whole" => {
+                let sum = columns.unsigned("tokens").map(|values| values.len() as f64);
+                vec![Measurement::new("hostile-metric.whole", sum, "1", Direction::Neutral)]
             }
             "file" => match std::fs::read("/etc/passwd") {
                 Ok(contents) => vec![value("bytes", contents.len() as f64)],
@@ -58,6 +88,7 @@ impl Metric for Hostile {
             "environment" => vec![
                 value("variables", std::env::vars().count() as f64),
                 value("arguments", std::env::args().count() as f64),
+                value("input", std::io::stdin().read_to_end(&mut Vec::new()).unwrap_or(1) as f64),
             ],
             "hash-map" => {
                 let map: HashMap<u32, ()> = (0..1000).map(|key| (key, ())).collect();

@@ -1,6 +1,6 @@
 //! Breaks the rules for reports, on request.
 
-use plugin_guest::{Description, Error, Output, Report, Views};
+use plugin_guest::{Cell, Description, Error, Output, Part, Report, Views};
 use serde::Deserialize;
 
 struct Hostile;
@@ -14,6 +14,7 @@ struct Options {
     contents: String,
     panic: bool,
     view: String,
+    columns: Vec<String>,
     #[serde(rename = "loop")]
     loops: bool,
     ignore: bool,
@@ -28,6 +29,7 @@ impl Default for Options {
             contents: String::new(),
             panic: false,
             view: String::new(),
+            columns: vec![],
             loops: false,
             ignore: false,
         }
@@ -45,6 +47,7 @@ impl Report for Hostile {
             "contents" => "Text of each file.",
             "panic" => "Panic after writing.",
             "view" => "View to read.",
+            "columns" => "Its columns to read, of the rows whose batch is 8.",
             "loop" => "Do not return after reading the view.",
             "ignore" => "Ignore what the host refuses.",
         })
@@ -56,7 +59,11 @@ impl Report for Hostile {
         options: Options,
     ) -> Result<Vec<String>, Error> {
         let mut contents = vec![b'x'; options.bytes];
-        if !options.view.is_empty() {
+        if !options.columns.is_empty() {
+            let conditions = vec![("batch".to_owned(), vec![Cell::Integer(8)])];
+            let part = Part { columns: options.columns, conditions, ..Part::default() };
+            contents = format!("{:?}", views.read_part(&options.view, &part)?).into();
+        } else if !options.view.is_empty() {
             contents = format!("{:?}\n{:?}", views.names(), views.read(&options.view)?).into();
         }
         if options.loops {
