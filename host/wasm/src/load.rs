@@ -23,7 +23,7 @@ use crate::error::{GuestError, GuestErrorKind};
 use crate::platform::unnamed_file;
 use crate::plugin::{self, Kind, Plugin, Profile, World};
 use crate::sandbox::{Request, Sandbox};
-use crate::shape::{Shape, shape};
+use crate::shape::{Names, Shape, names, shape};
 
 /// Facts about a file that is not compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +99,16 @@ impl Sandbox {
         }
         let shape = source.read().and_then(|bytes| shape(&bytes)).map_err(named)?;
         Ok(Seen::New(shape.interface.into()))
+    }
+
+    /// Returns a file's world, version and imports. Neither compiles nor runs it.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not a plugin that this host can run.
+    pub fn names(&self, path: &Path) -> Result<Names, GuestError> {
+        let bytes = Source::open(path).and_then(|mut source| source.read());
+        bytes.and_then(|bytes| names(&bytes)).map_err(|kind| named(path, kind))
     }
 
     /// Loads a plugin: reads it, compiles it or uses the cache, finds its world, and asks for its
