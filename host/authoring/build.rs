@@ -31,7 +31,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("plugin-api/native/examples/scale.rs", "scale.rs"),
 ];
 
-const WORLDS: &[&str] = &["metric-plugin", "run-metric-plugin", "report-plugin", "recommender-plugin"];
+const WORLDS: &[&str] =
+    &["metric-plugin", "run-metric-plugin", "report-plugin", "recommender-plugin"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

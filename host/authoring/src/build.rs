@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use host_registry::{Recipe, library_file_name};
 use serde::Deserialize;
 
 use crate::component::component;
@@ -28,17 +29,7 @@ struct Described {
     id: String,
     kind: String,
     library: Option<String>,
-    build: Option<BuildTable>,
-}
-
-/// The table `[build]`.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct BuildTable {
-    command: Vec<String>,
-    result: PathBuf,
-    #[serde(default)]
-    needs: BTreeMap<String, String>,
+    build: Option<Recipe>,
 }
 
 /// A project that can be built.
@@ -97,17 +88,22 @@ impl Build {
         let Described { id, kind: kind_name, library, build } = described;
         check_name(&id).map_err(|error| fails(error.to_string()))?;
         let kind = Kind::of_name(&kind_name).ok_or_else(|| {
-            fails(format!("`kind` is `{kind_name}`; there are backend, metric, report and recommender"))
+            fails(format!(
+                "`kind` is `{kind_name}`; there are backend, metric, report and recommender"
+            ))
         })?;
         let place = match (kind, library) {
             (Kind::Backend, Some(library)) => PathBuf::from(library_file_name(&library)),
             (Kind::Backend, None) => return Err(fails("`library` is missing".into())),
             _ => PathBuf::from(format!("{id}.wasm")),
         };
-        let BuildTable { command, result, needs } = match build {
+        let Recipe { command, result, needs } = match build {
             Some(build) => build,
             None => detected(folder, &place, kind).ok_or_else(|| {
-                fails("it has no [build], and there is neither a Cargo.toml nor a Makefile beside it".into())
+                fails(
+                    "it has no [build], and there is neither a Cargo.toml nor a Makefile beside it"
+                        .into(),
+                )
             })?,
         };
         if command.is_empty() {
@@ -123,7 +119,9 @@ impl Build {
     /// Returns the command as it would be typed.
     #[must_use]
     pub fn line(&self) -> String {
-        let quoted = |word: &String| match word.contains(|one: char| one.is_whitespace() || "'\"$".contains(one)) {
+        let quoted = |word: &String| match word
+            .contains(|one: char| one.is_whitespace() || "'\"$".contains(one))
+        {
             true => format!("'{word}'"),
             false => word.clone(),
         };
@@ -133,7 +131,10 @@ impl Build {
     /// Returns what is needed and not there.
     #[must_use]
     pub fn missing(&self) -> Vec<MissingTool> {
-        let program = (self.command[0].clone(), format!("install `{}` and see that it is in PATH", self.command[0]));
+        let program = (
+            self.command[0].clone(),
+            format!("install `{}` and see that it is in PATH", self.command[0]),
+        );
         let mut needs = self.needs.clone();
         needs.entry(program.0).or_insert(program.1);
         let is_missing = |name: &str| match name.contains('/') {
@@ -155,7 +156,8 @@ impl Build {
             return Err(Error::NoTool { program, install });
         }
         Project::complete(&self.folder)?;
-        let folder = self.folder.canonicalize().map_err(|source| Error::io("open", &self.folder, source))?;
+        let folder =
+            self.folder.canonicalize().map_err(|source| Error::io("open", &self.folder, source))?;
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).current_dir(&folder).stdin(Stdio::null());
         // Standard output is for data.
@@ -196,7 +198,7 @@ impl Build {
 }
 
 /// Returns the usual command for a project whose `plugin.toml` does not say one.
-fn detected(folder: &Path, place: &Path, kind: Kind) -> Option<BuildTable> {
+fn detected(folder: &Path, place: &Path, kind: Kind) -> Option<Recipe> {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect();
     let needs = BTreeMap::new();
     if folder.join("Cargo.toml").is_file() {
@@ -208,17 +210,12 @@ fn detected(folder: &Path, place: &Path, kind: Kind) -> Option<BuildTable> {
                 ("cargo build --release --target wasm32-wasip2 --target-dir target", result)
             }
         };
-        return Some(BuildTable { command: words(command), result, needs });
+        return Some(Recipe { command: words(command), result, needs });
     }
     if folder.join("Makefile").is_file() {
-        return Some(BuildTable { command: words("make"), result: "build".into(), needs });
+        return Some(Recipe { command: words("make"), result: "build".into(), needs });
     }
     None
-}
-
-/// Returns the file name of a library on this system.
-fn library_file_name(name: &str) -> String {
-    format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
 }
 
 fn is_in_path(program: &str) -> bool {

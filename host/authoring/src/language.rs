@@ -62,8 +62,7 @@ pub enum Language {
 
 impl Language {
     /// All languages.
-    pub const ALL: [Self; 6] =
-        [Self::Rust, Self::C, Self::Cpp, Self::Python, Self::Js, Self::Go];
+    pub const ALL: [Self; 6] = [Self::Rust, Self::C, Self::Cpp, Self::Python, Self::Js, Self::Go];
 
     /// Returns its name on the command line.
     #[must_use]
@@ -76,6 +75,12 @@ impl Language {
             Self::Js => "js",
             Self::Go => "go",
         }
+    }
+
+    /// Returns the language of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|language| language.name() == name)
     }
 
     /// Returns its name in a text.

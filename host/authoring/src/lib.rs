@@ -10,7 +10,7 @@ A project says in the table `[build]` of its `plugin.toml` how it is built and w
 command, makes a component of a core module, and puts the result beside `plugin.toml`: the project's folder is then a
 plugin's folder, which `host plugins test .` and `--plugins .` take as it is.
 
-This crate knows neither the sandbox nor the registry: it writes files and starts compilers.
+This crate knows neither the sandbox nor runs: it writes files and starts compilers.
 */
 
 mod build;

@@ -12,11 +12,63 @@ const LONGEST: usize = 64;
 
 /// Names of crates that cargo refuses or that hide crates of the language.
 const RESERVED: &[&str] = &[
-    "abstract", "alloc", "as", "async", "await", "become", "box", "break", "const", "continue", "core", "crate",
-    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
-    "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "proc-macro", "pub", "ref", "return",
-    "self", "static", "std", "struct", "super", "test", "trait", "true", "try", "type", "typeof", "union",
-    "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    "abstract",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "become",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "override",
+    "priv",
+    "proc-macro",
+    "pub",
+    "ref",
+    "return",
+    "self",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "test",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "union",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
 ];
 
 /// A project that was written.
@@ -36,7 +88,8 @@ pub struct Project {
 pub fn check_name(name: &str) -> Result<()> {
     let fails = |reason: &str| Err(Error::Name { name: name.into(), reason: reason.into() });
     let is_word = |word: &str| {
-        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
     };
     if name.len() > LONGEST {
         return fails(&format!("it has more than {LONGEST} characters"));
@@ -94,10 +147,8 @@ impl Project {
 /// Returns the files of a project, by their paths.
 fn contents(kind: Kind, name: &str, language: Language) -> Vec<(String, Vec<u8>)> {
     let snake = name.replace('-', "_");
-    let pascal: String = name
-        .split('-')
-        .map(|word| word[..1].to_uppercase() + &word[1..])
-        .collect();
+    let pascal: String =
+        name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
     let wit = Versions::of_this_program().wit;
     let put = |text: &str| {
         text.replace("{{name}}", name)
@@ -197,7 +248,15 @@ mod tests {
             check_name(name).expect("a good name");
         }
         let told = |name: &str| check_name(name).expect_err("a bad name").to_string();
-        let cases = [told("Tail"), told("tail_ratio"), told(""), told("-"), told("a--b"), told("2nd"), told("match")];
+        let cases = [
+            told("Tail"),
+            told("tail_ratio"),
+            told(""),
+            told("-"),
+            told("a--b"),
+            told("2nd"),
+            told("match"),
+        ];
         insta::assert_snapshot!(cases.join("\n"), @r"
         `Tail` cannot be a plugin's name: an id is lower-case words or digits joined by single hyphens
         `tail_ratio` cannot be a plugin's name: an id is lower-case words or digits joined by single hyphens
@@ -217,12 +276,22 @@ mod tests {
                 let files = contents(kind, "tail-ratio", *language);
                 for (path, bytes) in &files {
                     let text = String::from_utf8_lossy(bytes);
-                    let gaps = ["{{name}}", "{{snake}}", "{{pascal}}", "{{kind}}", "{{language}}", "{{wit}}"];
+                    let gaps = [
+                        "{{name}}",
+                        "{{snake}}",
+                        "{{pascal}}",
+                        "{{kind}}",
+                        "{{language}}",
+                        "{{wit}}",
+                    ];
                     let left = gaps.iter().find(|gap| text.contains(**gap));
                     assert_eq!(left, None, "{kind} {language:?} {path}");
                 }
                 for needed in ["README.md", "plugin.toml", ".gitignore"] {
-                    assert!(files.iter().any(|(path, _)| path == needed), "{kind} {language:?}: no {needed}");
+                    assert!(
+                        files.iter().any(|(path, _)| path == needed),
+                        "{kind} {language:?}: no {needed}"
+                    );
                 }
             }
         }
@@ -234,7 +303,9 @@ mod tests {
         let error = Project::write(Kind::Backend, "it", Language::Python, folder.path());
         let error = error.expect_err("no such template");
         assert_eq!(error.to_string(), "there is no backend in Python to start from");
-        assert!(error.help().is_some_and(|help| help.contains("backend in rust, c, cpp; metric in rust, c, python, js")));
+        assert!(error.help().is_some_and(|help| {
+            help.contains("backend in rust, c, cpp; metric in rust, c, python, js")
+        }));
         std::fs::write(folder.path().join("mine"), "").expect("a file");
         let error = Project::write(Kind::Metric, "it", Language::Rust, folder.path());
         assert!(error.expect_err("a full folder").to_string().ends_with("is not empty"));

@@ -32,7 +32,8 @@ impl Versions {
     pub fn of_this_program() -> Self {
         let header = text(file("include/plugin_api.h"));
         let number = |name: &str| {
-            let line = header.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
+            let line =
+                header.lines().find_map(|line| line.strip_prefix(&format!("#define {name} ")));
             line.expect("the header has its version").trim().trim_end_matches('u').to_owned()
         };
         let wit = text(file("wit/plugin.wit"));
