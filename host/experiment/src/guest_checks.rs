@@ -1,7 +1,7 @@
 /*!
 Checks for whoever writes a metric, a report or a recommender.
 
-They are made on a small run that is part of the program: measured once, on an H200, so that its columns and views
+They are made on a small run that is part of the program: measured once with a real backend, so that its columns and views
 are those of a real run. The plugin is called as at the end of a run, under the same limits.
 */
 
