@@ -785,45 +785,49 @@ fn language() -> impl TypedValueParser<Value = Language> {
 }
 
 const NEW_HELP: &str = "\
-The project's README.md names what to install, and the commands from there to a plugin in use. What
-the plugin is built on is in the folder sdk, from this tool: no checkout is needed. It is not a part of
-the sources; `host plugins build` writes it if it is missing.
+The project's README.md names what to install, and the commands from there to a plugin in use.
+What the plugin is built on is in the folder sdk, from this tool: no checkout is needed. It is not
+a part of the sources; `host plugins build` writes it if it is missing.
 
-Offered are: backends in rust, c and cpp; metrics, reports and recommenders in rust, c, python and js.
-Any other language that makes WebAssembly components can use the WIT package of `host plugins sdk`.";
+Offered are: backends in rust, c and cpp; metrics, reports and recommenders in rust, c, python and
+js. Any other language that makes WebAssembly components can use the WIT package of `host plugins
+sdk`.";
 
 const BUILD_HELP: &str = "\
-The table [build] of plugin.toml has the command, what it makes, and the programs that it needs, each with
-how to install it. Without the table, a Cargo.toml or a Makefile tells. A core WebAssembly module, as clang
-makes it, becomes a component. The plugin is then beside plugin.toml, so the project's folder is a
-plugin's folder: `host plugins test .`, `host plugins add .` and `--plugins .` take it.";
+The table [build] of plugin.toml has the command, what it makes, and the programs that it needs,
+each with how to install it. Without the table, a Cargo.toml or a Makefile tells. A core
+WebAssembly module, as clang makes it, becomes a component. The plugin is then beside plugin.toml,
+so the project's folder is a plugin's folder: `host plugins test .`, `host plugins add .` and
+`--plugins .` take it.";
 
 const TRY_HELP: &str = "\
-The plugin need not be installed. It gets the data that it would get at the end of that run, under the
-same limits. What it writes to its standard output and error is shown as it comes. A program that is
-started by --watch goes on if the plugin fails, and tries the next build.";
+The plugin need not be installed. It gets the data that it would get at the end of that run, under
+the same limits. What it writes to its standard output and error is shown as it comes. With
+--watch, a plugin that fails is told, and its next build is tried.";
 
 const ADD_HELP: &str = "\
-Your plugin folder is plugins in $XDG_DATA_HOME/tare, usually ~/.local/share/tare/plugins. A backend is
-copied as a folder, without sources and what only building needs; a WASM plugin as one file named by its
-id. The hash goes into $XDG_CONFIG_HOME/tare/plugins.lock, which is one file for all kinds: a backend that
-changes later is refused until `host plugins trust`, and `host plugins info` shows that a WASM plugin has.
-Nothing is run, except a WASM plugin in its sandbox.";
+Your plugin folder is plugins in $XDG_DATA_HOME/tare, usually ~/.local/share/tare/plugins. A
+backend is copied as a folder, without sources and what only building needs; a WASM plugin as one
+file named by its id. The hash goes into $XDG_CONFIG_HOME/tare/plugins.lock, which is one file for
+all kinds: a backend that changes later is refused until `host plugins trust`, and `host plugins
+info` shows that a WASM plugin has. Nothing is run, except a WASM plugin in its sandbox.";
 
 const SDK_HELP: &str = "\
-The folder has include (plugin_api.h and plugin_api.hpp), wit (the package tare:plugin), c (bindings of the
-package for C), rust (the crates tare-plugin-api, tare-plugin-guest and tare-plugin-testkit with what they
-need), fixtures, and tare-sdk.toml with the versions. All of it is of this tool, so a checkout is not needed.";
+The folder has include (plugin_api.h and plugin_api.hpp), wit (the package tare:plugin), c
+(bindings of the package for C), rust (the crates tare-plugin-api, tare-plugin-guest and
+tare-plugin-testkit with what they need), fixtures, and tare-sdk.toml with the versions. All of it
+is of this tool, so a checkout is not needed.";
 
 const TEST_HELP: &str = "\
-A backend: the program plugin-testkit, which lies beside host, runs the checks. Each runs in a process of
-its own, with the runtime that measurements would use; a crash or a hang is a failed check. Processes
-that a check leaves running are ended and fail it. A check that does not apply, for instance to an
-extension that is not offered, is listed with the reason.
+A backend: the program plugin-testkit, which lies beside host, runs the checks. Each runs in a
+process of its own, with the runtime that measurements would use; a crash or a hang is a failed
+check. Processes that a check leaves running are ended and fail it. A check that does not apply,
+for instance to an extension that is not offered, is listed with the reason.
 
-A WASM plugin: it is loaded, called on a small run that is part of this tool, and called again. Checked
-are its world and version, its answers, that they are the same twice, and its memory, time and
-instructions, also with a million queries. With an expected.json beside it, the answers are compared.
+A WASM plugin: it is loaded, called on a small run that is part of this tool, and called again.
+Checked are its world and version, its answers, that they are the same twice, and its memory, time
+and instructions, also with a million queries. With an expected.json beside it, the answers are
+compared.
 
 The exit code is 0 if all checks pass, and 4 if one fails or nothing could be checked.";
 

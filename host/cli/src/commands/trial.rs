@@ -125,7 +125,7 @@ pub(crate) fn recommend(
         printer.status(
             "Advised",
             format_args!(
-                "{id} {version} on {}: {} pieces of advice, {} predictions; the run is not changed",
+                "{id} {version} on {}: advice: {}, predictions: {}; the run is not changed",
                 run.run_id(),
                 advice.recommendations.len(),
                 advice.predictions.len()

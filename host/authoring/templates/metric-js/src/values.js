@@ -9,17 +9,17 @@ export function readOptions(text) {
   return percentile;
 }
 
-/** Returns the slowest of the latencies, which are BigInts, and its ratio to a percentile by the nearest rank. Either
- * is a number, or a text that says why there is none. */
+/** Returns the slowest of the latencies, whole numbers of nanoseconds, and its ratio to a percentile by the nearest rank.
+ * Either is a number, or a text that says why there is none. */
 export function slowestAndRatio(latencies, percentile) {
   if (latencies.length === 0) {
     const reason = "the case has no queries";
     return { slowest: reason, ratio: reason };
   }
-  // A typed array is sorted as numbers, and much faster than an array.
-  const sorted = BigUint64Array.from(latencies).sort();
-  const slowest = Number(sorted[sorted.length - 1]);
+  // They may be BigInts. A typed array is sorted as numbers, much faster than an array, and exact up to 104 days.
+  const sorted = Float64Array.from(latencies, Number).sort();
+  const slowest = sorted[sorted.length - 1];
   const rank = Math.max(1, Math.ceil((sorted.length * percentile) / 100));
-  const usual = Number(sorted[rank - 1]);
+  const usual = sorted[rank - 1];
   return { slowest, ratio: usual === 0 ? "the percentile is zero" : slowest / usual };
 }

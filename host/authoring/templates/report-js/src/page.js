@@ -13,6 +13,12 @@ export function rows({ columns, rows }) {
   return rows.map((row) => Object.fromEntries(columns.map((name, at) => [name, value(row[at])])));
 }
 
+/** Returns a text as bytes in UTF-8: QuickJS has no TextEncoder. */
+export function utf8(text) {
+  const bytes = unescape(encodeURIComponent(text));
+  return Uint8Array.from(bytes, (byte) => byte.charCodeAt(0));
+}
+
 /** Returns the page. */
 export function markdown(title, cases, results) {
   const medians = new Map();

@@ -3,7 +3,7 @@
 import { write } from "tare:plugin/output@{{wit}}";
 import { read } from "tare:plugin/views@{{wit}}";
 
-import { markdown, readOptions, rows } from "./page.js";
+import { markdown, readOptions, rows, utf8 } from "./page.js";
 
 export const report = {
   describe() {
@@ -20,7 +20,7 @@ export const report = {
     // Options are checked before the first view is read.
     const title = readOptions(options);
     const text = markdown(title, rows(read("cases")), rows(read("results")));
-    write("{{name}}.md", new TextEncoder().encode(text));
+    write("{{name}}.md", utf8(text));
     return ["{{name}}.md"];
   },
 };
