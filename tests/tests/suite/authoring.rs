@@ -8,7 +8,8 @@ use end_to_end::{Ended, Place};
 /// Returns whether programs are installed. In CI they must be.
 fn has(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |program: &str| std::env::split_paths(&path).any(|it| it.join(program).is_file());
+    let is_there =
+        |program: &str| std::env::split_paths(&path).any(|it| it.join(program).is_file());
     let missing = programs.iter().find(|program| !is_there(program));
     if let Some(missing) = missing {
         let text = format!("`{missing}` is not installed, so this test has nothing to build with");
@@ -58,10 +59,18 @@ fn a_guest(kind: &str, language: &str) {
     let expected = place.path().join(&name).join("expected.json");
     let accepted = text(&expected);
     let again = place.run(&["plugins", "test", &folder, "--only", "accepted"]).expect(0);
-    assert!(again.stdout.starts_with("ok      the answers are the accepted ones"), "{}", again.stdout);
+    assert!(
+        again.stdout.starts_with("ok      the answers are the accepted ones"),
+        "{}",
+        again.stdout
+    );
     fs::write(&expected, "{}").expect("other answers");
     let other = place.run(&["plugins", "test", &folder, "--only", "accepted"]).expect(4);
-    assert!(other.stdout.contains("is new; if it should be, --accept keeps it"), "{}", other.stdout);
+    assert!(
+        other.stdout.contains("is new; if it should be, --accept keeps it"),
+        "{}",
+        other.stdout
+    );
     fs::write(&expected, accepted).expect("the answers");
     // It is recorded, and removed with its record.
     let lock = place.path().join("configuration/tare/plugins.lock");
@@ -167,7 +176,8 @@ fn plugins_in_javascript() {
         let _ = place.run(&["plugins", "new", kind, &name, "--lang", "js"]).expect(0);
         let folder = place.path().join(&name);
         let npm = |arguments: &[&str]| {
-            let status = std::process::Command::new("npm").args(arguments).current_dir(&folder).status();
+            let status =
+                std::process::Command::new("npm").args(arguments).current_dir(&folder).status();
             assert!(status.expect("npm").success(), "npm {arguments:?}");
         };
         npm(&["install"]);
@@ -186,7 +196,8 @@ fn refused(place: &Place, arguments: &[&str], code: i32) -> String {
 #[test]
 fn bad_input_gets_one_error_that_says_what_to_do() {
     let place = Place::new();
-    let told = |arguments: &[&str], code| refused(&place, &[&["plugins"], arguments].concat(), code);
+    let told =
+        |arguments: &[&str], code| refused(&place, &[&["plugins"], arguments].concat(), code);
     let no_go = told(&["new", "metric", "it", "--lang", "go"], 2);
     assert!(no_go.contains("there is no metric in Go to start from"), "{no_go}");
     assert!(no_go.contains("metric in rust, c, python, js"), "{no_go}");
@@ -225,7 +236,8 @@ fn bad_input_gets_one_error_that_says_what_to_do() {
     let before = text(&description);
     let change = |command: &str| {
         let text = before.replace("command = [\"make\"]", &format!("command = {command}"));
-        fs::write(&description, text.split("[build.needs]").next().unwrap_or_default()).expect("writing");
+        fs::write(&description, text.split("[build.needs]").next().unwrap_or_default())
+            .expect("writing");
     };
     change("[\"false\"]");
     let failed = told(&["build", "it"], 4);
@@ -240,17 +252,28 @@ fn a_plugin_is_added_from_an_archive_and_tried_on_a_run() {
     if !has_c_for_wasm() || !has(&["tar"]) {
         return;
     }
-    let place = Place::measured(
-        "schema = 1\n[experiment]\nname = \"it\"\n[[model]]\nid = \"any\"\npath = \"any.model\"\n\
-         [[model.input]]\nname = \"x\"\nshape = [\"batch\", 1]\n[[backend]]\nid = \"null\"\n\
-         [measure]\nwarm-up = 1\nduration = \"1ms\"\n[[metric]]\nplugin = \"latency\"\n",
-    );
-    for kind in ["metric", "report", "recommender"] {
-        let _ = place.run(&["plugins", "new", kind, &format!("my-{kind}"), "--lang", "c"]).expect(0);
-        let _ = place.run(&["plugins", "build", &format!("my-{kind}")]).expect(0);
+    let place = Place::new();
+    for kind in ["backend", "metric", "report", "recommender"] {
+        let name = format!("my-{kind}");
+        let _ = place.run(&["plugins", "new", kind, &name, "--lang", "c"]).expect(0);
+        let _ = place.run(&["plugins", "build", &name]).expect(0);
     }
+    let manifest = "schema = 1\n[experiment]\nname = \"it\"\n[[model]]\nid = \"three\"\n\
+                    path = \"my-backend/three.scale\"\n[[backend]]\nid = \"my-backend\"\n\
+                    [measure]\nwarm-up = 1\nduration = \"1ms\"\n[[metric]]\nplugin = \"latency\"\n\
+                    [[report]]\nplugin = \"my-report\"\n";
+    place.write("it.toml", manifest);
+    let folders = ["--plugins", "my-backend", "--plugins", "my-report"];
+    let _ = place.run(&[&["run", "it.toml"], &folders[..]].concat()).expect(0);
     let before = place.lines("results.jsonl").len();
-    let computed = place.run(&["plugins", "compute", "latest", "my-metric/my-metric.wasm", "--format", "json"]);
+    let computed = place.run(&[
+        "plugins",
+        "compute",
+        "latest",
+        "my-metric/my-metric.wasm",
+        "--format",
+        "json",
+    ]);
     let computed = computed.expect(0).json();
     let values = computed["results"][0]["values"].as_array().expect("values");
     assert_eq!(values[0]["metric"], "my-metric.slowest", "{computed}");
