@@ -271,6 +271,23 @@ engine = "rten"
     }
 
     #[test]
+    fn how_it_is_built_is_read_and_changes_nothing_else() {
+        let build = "[build]\ncommand = [\"make\"]\nresult = \"build\"\n[build.needs]\nmake = \"install it\"\n";
+        let parse = |text: &str| Metadata::parse(text, Path::new("cpu/plugin.toml"));
+        let metadata = parse(&format!("{GOOD}{build}")).expect("a good file");
+        let recipe = metadata.build.clone().expect("it is there");
+        assert_eq!(
+            (&*recipe.command, &*recipe.needs["make"]),
+            (&["make".to_owned()][..], "install it")
+        );
+        let without = parse(GOOD).expect("a good file");
+        assert_eq!(Metadata { build: None, ..metadata }, without);
+        let told = parse(&format!("{GOOD}{}", build.replace("result", "resutl")));
+        let told = told.expect_err("a key that is mistyped").to_string();
+        insta::assert_snapshot!(told, @"cpu/plugin.toml:13: unknown key `resutl`; did you mean `result`?");
+    }
+
+    #[test]
     fn values_of_options_belong_to_options() {
         let options = format!("{GOOD}[options]\noptimise = \"Whether to optimise.\"\n");
         let parse = |values: &str| {
