@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{
     ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, ValueHint,
 };
+use host_authoring::{Kind, Language};
 use host_experiment::{Quick, Sides};
 use host_record::Axis;
 
@@ -158,7 +159,7 @@ pub enum Command {
     Plan(ManifestArgument),
     /// Write a commented manifest to start from.
     Init(InitArguments),
-    /// List plugins, show one, trust one, or test one.
+    /// List plugins; start, build, check, try and add your own; show, trust or remove one.
     #[command(subcommand)]
     Plugins(PluginsCommand),
     /// List, install, remove or verify the vendors' runtimes that plugins use.
@@ -641,8 +642,90 @@ pub enum PluginsCommand {
     List,
     /// Show everything about one plugin: its options, or its devices.
     Info {
-        /// The plugin's id.
-        id: String,
+        /// The plugin's id; or its file or folder, with a separator in it or ending with .wasm, which need not be installed.
+        #[arg(value_name = "ID|PATH", value_hint = ValueHint::AnyPath)]
+        plugin: String,
+    },
+    /// Write a project for a new plugin, which builds, has a test and runs as it is.
+    #[command(after_long_help = NEW_HELP)]
+    New {
+        /// The kind of plugin.
+        #[arg(value_name = "KIND", value_parser = kind())]
+        kind: Kind,
+        /// The plugin's id: lower-case words or digits joined by hyphens.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The language.
+        #[arg(long, value_name = "LANGUAGE", value_parser = language())]
+        lang: Language,
+        /// The project's folder, which is empty or does not exist; by default the name.
+        #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        folder: Option<PathBuf>,
+    },
+    /// Build a plugin's project with its language's usual tool, and put the plugin beside plugin.toml.
+    #[command(after_long_help = BUILD_HELP)]
+    Build {
+        /// The project's folder.
+        #[arg(value_name = "FOLDER", default_value = ".", value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
+    },
+    /// Check a plugin: a backend by the native ABI's contract, a WASM plugin on a small run in the sandbox.
+    #[command(after_long_help = TEST_HELP)]
+    Test {
+        /// The plugin's folder or .wasm file, with a separator in it, such as ./scale; or the id of an installed one.
+        #[arg(value_name = "PATH|ID", value_hint = ValueHint::AnyPath)]
+        plugin: String,
+        /// Of a backend: a model, inputs and correct outputs, as a TOML file; by default the `fixture.toml` of the
+        /// plugin's folder, or else a tiny ONNX model in float32.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        fixture: Option<PathBuf>,
+        /// Run only the checks with this text in their name, such as `shapes`.
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
+        /// Of a backend: fail a check that takes longer than this, such as 30s or 5min; by default 10min.
+        #[arg(long, value_name = "DURATION", value_parser = host_manifest::duration)]
+        timeout: Option<Duration>,
+        /// Of a WASM plugin: keep its answers in expected.json beside it. Without this they are compared with that file,
+        /// if it is there.
+        #[arg(long, conflicts_with_all = ["fixture", "timeout"])]
+        accept: bool,
+    },
+    /// Compute a metric's file on a run that exists, and show the values. The run is not changed.
+    #[command(after_long_help = TRY_HELP)]
+    Compute {
+        /// The run and the plugin.
+        #[command(flatten)]
+        trial: TrialArguments,
+    },
+    /// Write a report's file about a run that exists. The run is not changed.
+    #[command(after_long_help = TRY_HELP)]
+    Report {
+        /// The run and the plugin.
+        #[command(flatten)]
+        trial: TrialArguments,
+        /// The folder for the report, which gets a folder named by the plugin.
+        #[arg(long, value_name = "FOLDER", default_value = ".", value_hint = ValueHint::DirPath)]
+        to: PathBuf,
+    },
+    /// Ask a recommender's file about a run that exists, and show its advice. The run is not changed.
+    #[command(after_long_help = TRY_HELP)]
+    Recommend {
+        /// The run and the plugin.
+        #[command(flatten)]
+        trial: TrialArguments,
+    },
+    /// Copy a plugin into your plugin folder, and record its hash. A plugin of this id there is replaced.
+    #[command(after_long_help = ADD_HELP)]
+    Add {
+        /// The plugin: its folder, its .wasm file, or an archive of the folder: .zip, .tar.gz or .tgz.
+        #[arg(value_name = "PATH|ARCHIVE", value_hint = ValueHint::AnyPath)]
+        plugin: PathBuf,
+    },
+    /// Remove plugins from your plugin folder, and their records.
+    Remove {
+        /// The plugins' ids.
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
     },
     /// Allow a native plugin that has changed, or that came with a manifest.
     #[command(after_long_help = TRUST_HELP)]
@@ -650,31 +733,103 @@ pub enum PluginsCommand {
         /// The plugin's id.
         id: String,
     },
-    /// Check that a backend keeps the native ABI's contract.
-    #[command(after_long_help = TEST_HELP)]
-    Test {
-        /// The plugin's folder, with a separator in it, such as ./scale; or the id of an installed one.
-        #[arg(value_name = "DIR|ID", value_hint = ValueHint::DirPath)]
-        plugin: String,
-        /// A model, inputs and correct outputs, as a TOML file; by default the `fixture.toml` of the
-        /// plugin's folder, or else a tiny ONNX model in float32.
-        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-        fixture: Option<PathBuf>,
-        /// Run only the checks with this text in their name, such as `shapes`.
-        #[arg(long, value_name = "TEXT")]
-        only: Option<String>,
-        /// Fail a check that takes longer than this, such as 30s or 5min; by default 10min.
-        #[arg(long, value_name = "DURATION", value_parser = host_manifest::duration)]
-        timeout: Option<Duration>,
+    /// Write what plugins are built on: C headers, the WIT package with bindings for C, Rust crates, fixtures.
+    #[command(after_long_help = SDK_HELP)]
+    Sdk {
+        /// The folder, which is empty, does not exist, or is an SDK, which is replaced.
+        #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+        folder: PathBuf,
     },
 }
 
+/// A plugin's file, to be tried on a run.
+#[derive(Debug, Args)]
+pub struct TrialArguments {
+    /// The run: its id, a part of it, its folder, or `latest`.
+    pub run: String,
+    /// The plugin's .wasm file, or the folder of its project.
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
+    pub file: PathBuf,
+    /// An option of the plugin, as in a manifest, such as percentile=99. Can be given more than once.
+    #[arg(long = "option", value_name = "NAME=VALUE", value_parser = option)]
+    pub options: Vec<(String, serde_json::Value)>,
+    /// Try it again whenever the file changes, until Ctrl-C.
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// Reads `NAME=VALUE`: a value of TOML, or else a text.
+fn option(text: &str) -> Result<(String, serde_json::Value), String> {
+    let (name, value) = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("expected a name and a value, such as `percentile=99`")?;
+    let table = toml::from_str::<BTreeMap<String, serde_json::Value>>(&format!("it = {value}"));
+    let value = table.ok().and_then(|mut table| table.remove("it"));
+    Ok((name.to_owned(), value.unwrap_or_else(|| value_of(text))))
+}
+
+/// Returns what follows `=`, as a text.
+fn value_of(text: &str) -> serde_json::Value {
+    text.split_once('=').map_or_else(Default::default, |(_, value)| value.into())
+}
+
+fn kind() -> impl TypedValueParser<Value = Kind> {
+    let names = PossibleValuesParser::new(Kind::ALL.map(Kind::name));
+    names.map(|name| Kind::of_name(&name).expect("one of the names"))
+}
+
+fn language() -> impl TypedValueParser<Value = Language> {
+    let names = PossibleValuesParser::new(Language::ALL.map(Language::name));
+    names.map(|name| Language::of_name(&name).expect("one of the names"))
+}
+
+const NEW_HELP: &str = "\
+The project's README.md names what to install, and the commands from there to a plugin in use.
+What the plugin is built on is in the folder sdk, from this tool: no checkout is needed. It is not
+a part of the sources; `host plugins build` writes it if it is missing.
+
+Offered are: backends in rust, c and cpp; metrics, reports and recommenders in rust, c, python and
+js. Any other language that makes WebAssembly components can use the WIT package of `host plugins
+sdk`.";
+
+const BUILD_HELP: &str = "\
+The table [build] of plugin.toml has the command, what it makes, and the programs that it needs,
+each with how to install it. Without the table, a Cargo.toml or a Makefile tells. A core
+WebAssembly module, as clang makes it, becomes a component. The plugin is then beside plugin.toml,
+so the project's folder is a plugin's folder: `host plugins test .`, `host plugins add .` and
+`--plugins .` take it.";
+
+const TRY_HELP: &str = "\
+The plugin need not be installed. It gets the data that it would get at the end of that run, under
+the same limits. What it writes to its standard output and error is shown as it comes. With
+--watch, a plugin that fails is told, and its next build is tried.";
+
+const ADD_HELP: &str = "\
+Your plugin folder is plugins in $XDG_DATA_HOME/tare, usually ~/.local/share/tare/plugins. A
+backend is copied as a folder, without sources and what only building needs; a WASM plugin as one
+file named by its id. The hash goes into $XDG_CONFIG_HOME/tare/plugins.lock, which is one file for
+all kinds: a backend that changes later is refused until `host plugins trust`, and `host plugins
+info` shows that a WASM plugin has. Nothing is run, except a WASM plugin in its sandbox.";
+
+const SDK_HELP: &str = "\
+The folder has include (plugin_api.h and plugin_api.hpp), wit (the package tare:plugin), c
+(bindings of the package for C), rust (the crates tare-plugin-api, tare-plugin-guest and
+tare-plugin-testkit with what they need), fixtures, and tare-sdk.toml with the versions. All of it
+is of this tool, so a checkout is not needed.";
+
 const TEST_HELP: &str = "\
-The program plugin-testkit, which lies beside host, runs the checks. Each runs in a process of its
-own, with the runtime that measurements would use; a crash or a hang is a failed check. Processes
-that a check leaves running are ended and fail it. A check that does not apply, for instance to an
-extension that is not offered, is listed with the reason. The exit code is 0 if all checks pass, and
-4 if one fails or nothing could be checked.";
+A backend: the program plugin-testkit, which lies beside host, runs the checks. Each runs in a
+process of its own, with the runtime that measurements would use; a crash or a hang is a failed
+check. Processes that a check leaves running are ended and fail it. A check that does not apply,
+for instance to an extension that is not offered, is listed with the reason.
+
+A WASM plugin: it is loaded, called on a small run that is part of this tool, and called again.
+Checked are its world and version, its answers, that they are the same twice, and its memory, time
+and instructions, also with a million queries. With an expected.json beside it, the answers are
+compared.
+
+The exit code is 0 if all checks pass, and 4 if one fails or nothing could be checked.";
 
 const TRUST_HELP: &str = "\
 A native plugin can do everything that you can do. If you put it into your plugin folder, or name it

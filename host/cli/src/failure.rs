@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
+use host_authoring::Error as AuthoringError;
 use host_experiment::{Error as ExperimentError, GuestFailure, Hint};
 use host_manifest::ManifestErrors;
 use host_registry::RegistryError;
@@ -225,6 +226,8 @@ impl From<ExperimentError> for Failure {
             | ExperimentError::NothingInstalled { .. }
             | ExperimentError::NoRuntime { .. }
             | ExperimentError::NotAPlugin { .. }
+            | ExperimentError::UnusableGuest { .. }
+            | ExperimentError::NothingToAdd { .. }
             | ExperimentError::BrokenPlugin(_)
             | ExperimentError::NotChecked { .. } => failure(Exit::Plugin),
             ExperimentError::Onnx(error) => {
@@ -235,6 +238,9 @@ impl From<ExperimentError> for Failure {
                 }
             }
             ExperimentError::NoSuchRuntimePlugin { .. }
+            | ExperimentError::OtherKind { .. }
+            | ExperimentError::NoSuchOption { .. }
+            | ExperimentError::NotAdded { .. }
             | ExperimentError::NoModel { .. }
             | ExperimentError::Architecture(_) => failure(Exit::Usage),
             ExperimentError::NoHistory { .. } | ExperimentError::NoSuchCase { .. } => {
@@ -248,9 +254,37 @@ impl From<ExperimentError> for Failure {
             ExperimentError::NoWorker { .. }
             | ExperimentError::NoTestkit { .. }
             | ExperimentError::NoCache
+            | ExperimentError::NoPluginFolder
             | ExperimentError::NoNoise { .. }
             | ExperimentError::Changed { .. }
             | ExperimentError::NotKept { .. } => failure(Exit::Failure),
+        }
+    }
+}
+
+impl From<AuthoringError> for Failure {
+    fn from(error: AuthoringError) -> Self {
+        let exit = match &error {
+            AuthoringError::NotOffered { .. }
+            | AuthoringError::Name { .. }
+            | AuthoringError::NotEmpty { .. }
+            | AuthoringError::NotAFolder { .. }
+            | AuthoringError::NotAProject { .. } => Exit::Usage,
+            AuthoringError::Io { .. } | AuthoringError::NoTool { .. } => Exit::Failure,
+            AuthoringError::Description { .. }
+            | AuthoringError::Failed { .. }
+            | AuthoringError::NoResult { .. }
+            | AuthoringError::NoComponent { .. } => Exit::Plugin,
+        };
+        let help = error.help();
+        let failure = Self::new(exit, error.to_string());
+        let failure = match error {
+            AuthoringError::Io { source, .. } => failure.because(source),
+            _ => failure,
+        };
+        match help {
+            Some(help) => failure.help(help),
+            None => failure,
         }
     }
 }

@@ -149,6 +149,26 @@ impl Suite {
     }
 }
 
+/// Returns whether what an argument names is a backend, or nothing that is known, as opposed to a metric, report or
+/// recommender.
+#[must_use]
+pub fn is_native(target: &str, settings: &Settings) -> bool {
+    if target.ends_with(".wasm") {
+        return false;
+    }
+    if is_folder(target) {
+        let folder = Path::new(target);
+        let Ok(folder) = folder.canonicalize() else { return true };
+        let registry = Registry::scan(&Search::new(&Places::default(), &[folder], &[]));
+        return registry.guests().is_empty()
+            || !registry.natives().is_empty()
+            || !registry.problems().is_empty();
+    }
+    let registry = settings.registry(&[]);
+    let is_guest = registry.guests().iter().any(|guest| guest.is_named_like(target));
+    registry.natives().iter().any(|plugin| plugin.metadata.id == target) || !is_guest
+}
+
 /// Returns whether an argument names a folder and not a plugin's id.
 fn is_folder(target: &str) -> bool {
     target.contains(path::is_separator) || matches!(target, "." | "..")

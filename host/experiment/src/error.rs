@@ -12,7 +12,7 @@ use host_registry::{Problem, RegistryError};
 use host_run::RunError;
 use host_runtime::RuntimeError;
 use host_store::StoreError;
-use host_wasm::GuestError;
+use host_wasm::{GuestError, Kind};
 
 use crate::problem::GuestProblem;
 
@@ -226,6 +226,55 @@ pub enum Error {
         /// Which one, and why it cannot be used.
         gap: Box<Gap>,
     },
+    /// A plugin's file cannot be used.
+    #[error("{}: {error}", path.display())]
+    UnusableGuest {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: Box<GuestError>,
+        /// What to do.
+        hint: String,
+    },
+    /// A plugin's file is of another kind.
+    #[error("{} is a {found} plugin, and a {wanted} plugin is needed", path.display())]
+    OtherKind {
+        /// The file.
+        path: PathBuf,
+        /// Its kind.
+        found: Kind,
+        /// The kind that the command takes.
+        wanted: Kind,
+    },
+    /// A plugin has no such option.
+    #[error("{plugin} has no option `{option}`")]
+    NoSuchOption {
+        /// The plugin's id.
+        plugin: String,
+        /// The option.
+        option: String,
+        /// Its options.
+        known: Vec<String>,
+    },
+    /// A path has no plugin that can be added.
+    #[error("{} is not a plugin: {reason}", path.display())]
+    NothingToAdd {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The user has no folder for plugins.
+    #[error("there is no folder to add plugins to")]
+    NoPluginFolder,
+    /// A plugin is not in the user's plugin folder.
+    #[error("`{id}` is not in your plugin folder but at {}", place.display())]
+    NotAdded {
+        /// Its id.
+        id: String,
+        /// Where it is.
+        place: PathBuf,
+    },
     /// The path is not that of a plugin's folder.
     #[error("{target} is not a plugin: {}", if *is_folder { "it has no plugin.toml" } else { "there is no such folder" })]
     NotAPlugin {
@@ -437,6 +486,23 @@ impl Error {
             Self::NotKept { run, results, .. } => {
                 Some(Hint::Resume { run: run.clone(), results: results.clone() })
             }
+            Self::UnusableGuest { hint, .. } => Some(Hint::Text(hint.clone())),
+            Self::OtherKind { found, .. } => Some(Hint::Text(match found {
+                Kind::Metric => "`host plugins compute RUN FILE` tries metrics".into(),
+                Kind::Report => "`host plugins report RUN FILE` tries reports".into(),
+                Kind::Recommender => "`host plugins recommend RUN FILE` tries recommenders".into(),
+            })),
+            Self::NoSuchOption { known, .. } => Some(Hint::Text(match &known[..] {
+                [] => "it has no options".into(),
+                known => format!("it has: {}", known.join(", ")),
+            })),
+            Self::NothingToAdd { .. } => text(
+                "name a plugin's folder, its .wasm file, or an archive of its folder: .zip or .tar.gz",
+            ),
+            Self::NoPluginFolder => text("set HOME, or XDG_DATA_HOME to an absolute path"),
+            Self::NotAdded { .. } => text(
+                "only plugins in your plugin folder are removed; `host plugins list` shows where each is",
+            ),
             Self::NotAPlugin { .. } => text(
                 "a plugin is a folder with plugin.toml and the library that it names; one that is \
                  installed can be named by its id",

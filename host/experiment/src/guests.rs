@@ -356,7 +356,7 @@ fn without_additions(known: &[(String, String)], mut options: Value) -> Value {
 }
 
 /// Returns the identity of a guest in results.
-fn identity(plugin: &Plugin) -> PluginIdentity {
+pub(crate) fn identity(plugin: &Plugin) -> PluginIdentity {
     let description = plugin.description();
     PluginIdentity {
         id: description.id.clone(),

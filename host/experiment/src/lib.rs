@@ -20,6 +20,7 @@ want to show, as a [`Notice`] or as [`Progress`].
 | look back | [`history()`] |
 | recommend | [`recommend`] |
 | report | [`report`], [`report_again`] of an old run |
+| write a plugin | [`GuestSuite`] and [`Suite`] check it, [`Trial`] tries it on a run, [`add`] installs it |
 | look at a model | [`inspect()`], [`ask_engines`], [`manifest_for`] |
 | look at the machine | [`examine`], [`measure_noise`], [`devices()`] |
 
@@ -43,10 +44,13 @@ mod efficiency;
 mod error;
 mod figures;
 mod gate;
+mod golden;
+mod guest_checks;
 mod guests;
 mod history;
 mod inert;
 mod inspect;
+mod install;
 mod local_paths;
 mod noise;
 mod observer;
@@ -66,6 +70,7 @@ mod runtime_list;
 mod runtimes;
 mod settings;
 mod shadow;
+mod trial;
 pub mod units;
 mod verdict;
 
@@ -76,7 +81,7 @@ pub use compare::{
 };
 pub use compute::{Extent, compute};
 pub use computed::{Computed, KeptReason, State};
-pub use conformance::{CheckVerdict, CheckedPlugin, Suite};
+pub use conformance::{CheckVerdict, CheckedPlugin, Suite, is_native};
 pub use devices::{BackendDevices, devices};
 pub use doctor::{Check, CheckStatus, examine};
 pub use draft::{Checked, Draft, LARGEST_MANIFEST, Manifest, Planned};
@@ -87,6 +92,7 @@ pub use figures::{
 pub use gate::{
     Against, Gate, GateOptions, Judged, Judgement, Outcome, Unsure, alerts_of, by_alerts, judge,
 };
+pub use guest_checks::GuestSuite;
 pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
 pub use history::{
     History, HistoryOptions, MOST_POINTS, Mark, Point, Series, expected_by_chance, history, short,
@@ -95,10 +101,13 @@ pub use host_run::Interrupt;
 pub use inspect::{
     EngineAnswer, Inspection, Meaning, ModelManifest, ask_engines, inspect, manifest_for,
 };
+pub use install::{Added, Removed, add, remove};
 pub use noise::{Noise, WorkNoise, measure_noise};
 pub use observer::{Notice, Observer, Progress, Silent};
 pub use outlook::{NoiseOfRun, Outlook};
-pub use plugins::{Installed, PluginEntry, PluginFacts, PluginInfo, plugin_info, plugins};
+pub use plugins::{
+    Installed, PluginEntry, PluginFacts, PluginInfo, file_info, plugin_info, plugins,
+};
 pub use problem::GuestProblem;
 pub use profile::{CaseProfile, Grouping, KindShare, OperatorTimes, Profiles};
 pub use quick::{Quick, QuickManifest};
@@ -113,3 +122,4 @@ pub use runtime_list::{
 pub use runtimes::{install, install_command};
 pub use settings::Settings;
 pub use shadow::{PassedOver, Shadow};
+pub use trial::{Trial, component_of, stamp};

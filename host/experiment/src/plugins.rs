@@ -1,8 +1,10 @@
 //! The plugins that are installed, and everything about one of them.
 
-use host_registry::{GuestFile, NativePlugin, Origin, Registry, Trust};
+use std::path::Path;
+
+use host_registry::{GuestFile, NativePlugin, Origin, Registry, Search, Trust};
 use host_runtime::{RuntimeStatus, Runtimes};
-use host_wasm::{Compiling, GuestError, Kind, Plugin, Profile, Sandbox, Seen};
+use host_wasm::{Compiling, GuestError, Kind, Names, Plugin, Profile, Sandbox, Seen};
 use serde_json::{Value, json};
 
 use crate::advice::advice;
@@ -13,6 +15,7 @@ use crate::guests::{is_called, sandbox};
 use crate::observer::{Notice, Observer};
 use crate::runtimes::{install_command, missing};
 use crate::settings::Settings;
+use crate::trial::component_of;
 
 /// The plugins that are installed, and what is wrong with some of them.
 #[derive(Debug)]
@@ -220,7 +223,7 @@ pub fn plugin_info(
             Ok((found, plugin))
         });
         match plugin {
-            Ok((_, Some(plugin))) => plugins.push(guest_facts(file, &plugin, &sandbox)),
+            Ok((_, Some(plugin))) => plugins.push(guest_facts(file, &plugin, &registry, &sandbox)),
             Ok((other, None)) => guests.push(other),
             Err(error) if file.is_named_like(id) => {
                 let advice = advice(&error, &file.path);
@@ -245,6 +248,42 @@ pub fn plugin_info(
     Ok(PluginInfo { plugins, broken, devices })
 }
 
+/// Returns all information about a plugin's file or folder, which need not be installed.
+///
+/// # Errors
+///
+/// If it is no plugin, or cannot be used.
+pub fn file_info(
+    path: &Path,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<PluginFacts> {
+    if path.join("plugin.toml").is_file() {
+        let folder = path.canonicalize().map_err(|error| Error::io("open", path, error))?;
+        let registry = settings.registry(&[]);
+        let here = Registry::scan(&Search::new(&settings.places, &[folder], &[]));
+        if let Some(plugin) = here.natives().first().filter(|it| it.origin == Origin::Flag) {
+            let mut facts = native_facts(plugin, &here);
+            facts.extend(runtime_facts(plugin, &settings.runtimes(&registry)?));
+            return Ok(facts);
+        }
+        if let Some(problem) = here.problems().first() {
+            return Err(Error::BrokenPlugin(Box::new(problem.clone())));
+        }
+    }
+    let path = component_of(path)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().replace('_', "-");
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let file = GuestFile { name, path, folder, origin: Origin::Flag };
+    let sandbox = sandbox(settings)?;
+    let plugin = loaded(&file, &sandbox, observer).map_err(|error| Error::UnusableGuest {
+        hint: advice(&error, &file.path),
+        path: file.path.clone(),
+        error: Box::new(error),
+    })?;
+    Ok(guest_facts(&file, &plugin, &settings.registry(&[]), &sandbox))
+}
+
 fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
     let metadata = &plugin.metadata;
     let mut facts: PluginFacts = vec![
@@ -262,6 +301,9 @@ fn native_facts(plugin: &NativePlugin, registry: &Registry) -> PluginFacts {
         ("origin", json!(plugin.origin)),
         ("library", json!(plugin.library)),
     ];
+    if let Ok(metadata) = plugin.library.metadata() {
+        facts.push(("bytes", json!(metadata.len())));
+    }
     match registry.trust_of(plugin) {
         Ok((trust, seal)) => {
             facts.push(("sha256", json!(seal.library_sha256)));
@@ -316,7 +358,12 @@ fn runtime_facts(plugin: &NativePlugin, runtimes: &Runtimes) -> PluginFacts {
     facts
 }
 
-fn guest_facts(file: &GuestFile, plugin: &Plugin, sandbox: &Sandbox) -> PluginFacts {
+fn guest_facts(
+    file: &GuestFile,
+    plugin: &Plugin,
+    registry: &Registry,
+    sandbox: &Sandbox,
+) -> PluginFacts {
     let description = plugin.description();
     let options: serde_json::Map<String, Value> = description
         .options
@@ -334,6 +381,18 @@ fn guest_facts(file: &GuestFile, plugin: &Plugin, sandbox: &Sandbox) -> PluginFa
         ("sha256", json!(plugin.sha256())),
         ("trust", json!("sandboxed")),
     ];
+    if let Some(added) = registry.recorded_guest(file) {
+        facts.push(("added-at", json!(added.recorded_at)));
+        if added.sha256 != plugin.sha256() {
+            facts.push(("added-sha256", json!(added.sha256)));
+        }
+    }
+    if let Ok(Names { world, version, imports, bytes }) = sandbox.names(&file.path) {
+        facts.push(("bytes", json!(bytes)));
+        facts.push(("world", json!(world)));
+        facts.push(("tare-plugin", json!(version)));
+        facts.push(("imports", json!(imports)));
+    }
     if plugin.kind() == Kind::Metric {
         facts.push(("columns", json!(plugin.columns())));
     }

@@ -31,8 +31,8 @@ has changed since is refused until `host plugins trust ID`. A manifest's folder 
 use: the manifest's author is not the user. For the same reason a plugin there may not name a runtime on
 this machine. The hash does not cover the libraries that the plugin links to.
 
-Guests are not locked: the sandbox protects against them, and every result records the hash of the guest that computed
-it.
+Guests need no trust: the sandbox protects against them, and every result records the hash of the guest that computed
+it. One that the user has added is recorded in the same file, with its hash, so that a later change is told.
 */
 
 mod error;
@@ -48,8 +48,9 @@ mod strict;
 
 pub use error::{MetadataError, Problem, RegistryError};
 pub use lock::{LockError, LockFile, Locked};
-pub use metadata::{Kind, Metadata};
+pub use metadata::{Kind, Metadata, Recipe};
 pub use origin::Origin;
+pub use platform::library_file_name;
 pub use registry::{BackendPlugin, GuestFile, NativePlugin, Registry, Seal, Trust, Trusted};
 pub use runtime::{LockedPackage, RuntimeLock, RuntimeNeed};
 pub use search::{Folder, Places, Search};

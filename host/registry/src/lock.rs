@@ -9,11 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::LARGEST_TEXT;
 
-const SCHEMA: u32 = 1;
+/// The newest schema that is read. Without guests the first one is written, which older hosts read.
+const SCHEMA: u32 = 2;
+const WITHOUT_GUESTS: u32 = 1;
 const HEADER: &str = "\
 # The native plugins that you have used, and one SHA-256 for the files of each. Written by `host`.
 # In the plugin's folder: sha256sum plugin.toml [runtime.lock] LIBRARY | sha256sum
 # A plugin that no longer has its hash is refused until `host plugins trust ID`.
+";
+const HEADER_OF_GUESTS: &str = "\
+# A plugin with a `file` is a WASM plugin that you have added: the SHA-256 is that of the file. It runs in the sandbox.
 ";
 
 /// A plugin whose hash is known.
@@ -30,6 +35,9 @@ pub struct Locked {
     pub sha256: String,
     /// Time of the record, RFC 3339 in UTC.
     pub recorded_at: String,
+    /// Of a guest, its file in the folder; `sha256` is then that of the file. `None` for native plugins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,6 +46,13 @@ struct Contents {
     schema: u32,
     #[serde(default, rename = "plugin")]
     plugins: Vec<Locked>,
+}
+
+impl Locked {
+    /// Returns whether it is the record of a guest's file in a folder, or of the native plugin there.
+    fn is_at(&self, folder: &Path, file: Option<&Path>) -> bool {
+        self.folder == folder && self.file.as_deref() == file
+    }
 }
 
 /// Reasons why the lock file cannot be used.
@@ -120,7 +135,34 @@ impl LockFile {
     ///
     /// If the file exists and cannot be read or parsed.
     pub fn find(&self, folder: &Path) -> Result<Option<Locked>, LockError> {
-        Ok(self.read()?.into_iter().find(|entry| entry.folder == folder))
+        self.find_file(folder, None)
+    }
+
+    /// Returns the record of a guest's file in a folder, or of the native plugin there.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockFile::find`].
+    pub fn find_file(
+        &self,
+        folder: &Path,
+        file: Option<&Path>,
+    ) -> Result<Option<Locked>, LockError> {
+        let is_it = |entry: &Locked| entry.is_at(folder, file);
+        Ok(self.read()?.into_iter().find(is_it))
+    }
+
+    /// Removes the record of a guest's file in a folder, or of the native plugin there.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockFile::record`].
+    pub fn forget(&self, folder: &Path, file: Option<&Path>) -> Result<(), LockError> {
+        // A file that is not there is not created.
+        match self.find_file(folder, file)? {
+            Some(_) => self.update(|plugins| plugins.retain(|entry| !entry.is_at(folder, file))),
+            None => Ok(()),
+        }
     }
 
     /// Records a plugin and replaces an earlier record for its folder. The new file replaces the old one
@@ -131,7 +173,7 @@ impl LockFile {
     /// If the file cannot be read, parsed or written.
     pub fn record(&self, entry: Locked) -> Result<(), LockError> {
         self.update(|plugins| {
-            plugins.retain(|known| known.folder != entry.folder);
+            plugins.retain(|known| !known.is_at(&entry.folder, entry.file.as_deref()));
             plugins.push(entry);
         })
     }
@@ -143,9 +185,10 @@ impl LockFile {
     /// As [`LockFile::record`].
     pub fn record_first(&self, entry: Locked) -> Result<Locked, LockError> {
         let mut recorded = entry.clone();
-        self.update(|plugins| match plugins.iter().find(|known| known.folder == entry.folder) {
+        let is_it = |known: &&Locked| known.is_at(&entry.folder, entry.file.as_deref());
+        self.update(|plugins| match plugins.iter().find(is_it) {
             Some(known) => recorded = known.clone(),
-            None => plugins.push(entry),
+            None => plugins.push(entry.clone()),
         })?;
         Ok(recorded)
     }
@@ -160,11 +203,14 @@ impl LockFile {
         guard.lock().map_err(written)?;
         let mut plugins = self.read()?;
         change(&mut plugins);
-        plugins.sort_by(|a, b| (&a.id, &a.folder).cmp(&(&b.id, &b.folder)));
-        let text = toml::to_string(&Contents { schema: SCHEMA, plugins })
+        plugins.sort_by(|a, b| (&a.id, &a.folder, &a.file).cmp(&(&b.id, &b.folder, &b.file)));
+        let has_guests = plugins.iter().any(|plugin| plugin.file.is_some());
+        let schema = if has_guests { SCHEMA } else { WITHOUT_GUESTS };
+        let guests = if has_guests { HEADER_OF_GUESTS } else { "" };
+        let text = toml::to_string(&Contents { schema, plugins })
             .map_err(|error| written(io::Error::other(error)))?;
         let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(written)?;
-        beside.write_all(format!("{HEADER}{text}").as_bytes()).map_err(written)?;
+        beside.write_all(format!("{HEADER}{guests}{text}").as_bytes()).map_err(written)?;
         beside.as_file().sync_all().map_err(written)?;
         beside.persist(&self.path).map_err(|error| written(error.error))?;
         // The rename is on stable storage once the folder is synced.
@@ -207,7 +253,34 @@ mod tests {
             folder: format!("/plugins/{id}").into(),
             sha256: sha256.into(),
             recorded_at: "2026-01-02T03:04:05Z".into(),
+            file: None,
         }
+    }
+
+    #[test]
+    fn guests_are_recorded_beside_native_plugins_and_forgotten() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("plugins.lock");
+        let lock = LockFile::at(&path);
+        lock.forget(Path::new("/plugins"), None).expect("nothing to forget");
+        assert!(!path.exists(), "nothing is written for nothing");
+        lock.record(entry("a", "aa")).expect("recording");
+        let tail = Locked {
+            folder: "/plugins".into(),
+            file: Some("tail.wasm".into()),
+            ..entry("tail", "cc")
+        };
+        lock.record(tail.clone()).expect("recording a guest");
+        let text = fs::read_to_string(&path).expect("the file");
+        assert!(text.contains("schema = 2") && text.contains("# A plugin with a `file`"), "{text}");
+        let file = Some(Path::new("tail.wasm"));
+        let found = lock.find_file(Path::new("/plugins"), file).expect("reading");
+        assert_eq!(found, Some(tail));
+        assert_eq!(lock.find(Path::new("/plugins")).expect("reading"), None, "it is not native");
+        lock.forget(Path::new("/plugins"), file).expect("forgetting");
+        // Without guests, an older host can read it again.
+        let text = fs::read_to_string(&path).expect("the file");
+        assert!(text.contains("schema = 1") && !text.contains("tail"), "{text}");
     }
 
     #[test]

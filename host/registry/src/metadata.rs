@@ -1,7 +1,7 @@
 //! Contents of `plugin.toml`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use semver::{Version, VersionReq};
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,22 @@ pub struct Metadata {
     /// Ends of the names of the models' files that it reads, without the dot. `None` if it may read any.
     #[serde(default)]
     pub formats: Option<Vec<String>>,
+    /// How its author builds it. Nothing that is measured reads it.
+    #[serde(default, skip_serializing)]
+    pub build: Option<Recipe>,
+}
+
+/// The table `[build]`: how a plugin is built from its project.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Recipe {
+    /// The command: a program and its arguments, run in the project's folder.
+    pub command: Vec<String>,
+    /// What the command makes, relative to that folder: a file, or the folder of the library.
+    pub result: PathBuf,
+    /// Programs, or files of the project, that the command needs, and how to install each.
+    #[serde(default)]
+    pub needs: BTreeMap<String, String>,
 }
 
 impl Metadata {
@@ -252,6 +268,23 @@ engine = "rten"
     cpu/plugin.toml:14: `summary`: "ONNX\nRuntime" is not one line of text, or has invisible characters
     cpu/plugin.toml: missing key `version`
     "#);
+    }
+
+    #[test]
+    fn how_it_is_built_is_read_and_changes_nothing_else() {
+        let build = "[build]\ncommand = [\"make\"]\nresult = \"build\"\n[build.needs]\nmake = \"install it\"\n";
+        let parse = |text: &str| Metadata::parse(text, Path::new("cpu/plugin.toml"));
+        let metadata = parse(&format!("{GOOD}{build}")).expect("a good file");
+        let recipe = metadata.build.clone().expect("it is there");
+        assert_eq!(
+            (&*recipe.command, &*recipe.needs["make"]),
+            (&["make".to_owned()][..], "install it")
+        );
+        let without = parse(GOOD).expect("a good file");
+        assert_eq!(Metadata { build: None, ..metadata }, without);
+        let told = parse(&format!("{GOOD}{}", build.replace("result", "resutl")));
+        let told = told.expect_err("a key that is mistyped").to_string();
+        insta::assert_snapshot!(told, @"cpu/plugin.toml:13: unknown key `resutl`; did you mean `result`?");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// Returns the file name of the library `name`: `libNAME.so`, `libNAME.dylib` or `NAME.dll`.
-pub(crate) fn library_file_name(name: &str) -> String {
+#[must_use]
+pub fn library_file_name(name: &str) -> String {
     format!("{}{name}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX)
 }
 

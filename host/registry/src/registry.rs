@@ -197,7 +197,7 @@ impl Registry {
         }
         let description = entry.join(DESCRIPTION);
         // If it is not a file, reading it says so.
-        if description.symlink_metadata().is_ok() {
+        if description.symlink_metadata().is_ok() && !is_guests_project(&description) {
             match read_native(entry, &description, folder.origin) {
                 Ok(plugin) => self.natives.push(plugin),
                 Err(problem) => {
@@ -460,6 +460,49 @@ impl Registry {
         Ok(Trusted { plugin: plugin.clone(), seal, others: others.cloned().collect() })
     }
 
+    /// Records a guest that the user has added, which is in one of the folders. It is sandboxed, so this is no question of
+    /// trust: a later change is told.
+    ///
+    /// # Errors
+    ///
+    /// If the lock file cannot be written.
+    pub fn record_guest(
+        &self,
+        guest: &GuestFile,
+        id: &str,
+        version: semver::Version,
+        sha256: &str,
+    ) -> Result<(), RegistryError> {
+        let entry = Locked {
+            id: id.into(),
+            version,
+            folder: guest.folder.clone(),
+            sha256: sha256.into(),
+            recorded_at: now(),
+            file: guest.path.strip_prefix(&guest.folder).ok().map(Path::to_owned),
+        };
+        Ok(self.lock()?.record(entry)?)
+    }
+
+    /// Returns the record of a guest that the user has added, if there is one.
+    #[must_use]
+    pub fn recorded_guest(&self, guest: &GuestFile) -> Option<Locked> {
+        let file = guest.path.strip_prefix(&guest.folder).ok()?;
+        self.lock.as_ref()?.find_file(&guest.folder, Some(file)).ok().flatten()
+    }
+
+    /// Forgets a plugin: of a native one, its folder; of a guest, its file in a folder.
+    ///
+    /// # Errors
+    ///
+    /// If the lock file cannot be read or written.
+    pub fn forget(&self, folder: &Path, file: Option<&Path>) -> Result<(), RegistryError> {
+        match &self.lock {
+            Some(lock) => Ok(lock.forget(folder, file)?),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the lock file; `None` if the user has no configuration folder.
     #[must_use]
     pub fn lock_file(&self) -> Option<&Path> {
@@ -477,8 +520,13 @@ fn entry(plugin: &NativePlugin, seal: &Seal) -> Locked {
         version: plugin.metadata.version.clone(),
         folder: plugin.folder.clone(),
         sha256: seal.sha256.clone(),
-        recorded_at: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        recorded_at: now(),
+        file: None,
     }
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 const DESCRIPTION: &str = "plugin.toml";
@@ -509,6 +557,17 @@ fn probable_id(folder: &Path, file: &Path) -> Option<String> {
     let lines = text.lines().take_while(|line| !line.trim_start().starts_with('['));
     let mut lines = lines.filter_map(value);
     lines.next().or_else(|| Some(folder.file_name()?.to_str()?.to_owned()))
+}
+
+/// Returns whether a `plugin.toml` is that of a project for a guest, which is a plugin without it.
+fn is_guests_project(file: &Path) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Named {
+        kind: String,
+    }
+    let text = host_files::read_to_string(file, LARGEST_TEXT).unwrap_or_default();
+    let kind = toml::from_str(&text).map(|Named { kind }| kind).unwrap_or_default();
+    matches!(&*kind, "metric" | "report" | "recommender")
 }
 
 fn read_native(folder: &Path, file: &Path, origin: Origin) -> Result<NativePlugin, Box<Problem>> {

@@ -50,11 +50,12 @@ mod wasi;
 
 pub use advice::{Advice, Grant, MoreCases};
 pub use compiler::{CompilerLimits, compiler_process};
+pub use console::Listener;
 pub use description::Description;
 pub use error::{GuestError, GuestErrorKind};
 pub use limits::{Cancel, Limits};
 pub use load::{Compiling, Seen};
 pub use output::Rendered;
 pub use plugin::{Allowance, Kind, Plugin, Profile};
-pub use sandbox::{Sandbox, SandboxOptions};
-pub use shape::INTERFACE_VERSION;
+pub use sandbox::{Sandbox, SandboxOptions, Used};
+pub use shape::{INTERFACE_VERSION, Names};

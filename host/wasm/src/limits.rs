@@ -91,6 +91,11 @@ impl Meter {
         Self { limit, used: 0, held: 0 }
     }
 
+    /// Returns the bytes that are counted now.
+    pub(crate) fn counted(&self) -> usize {
+        self.used.saturating_add(self.held)
+    }
+
     /// Counts memory beside the guest's memories, permanently.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), MemoryLimit> {
         let requested = self.used.saturating_add(bytes).saturating_add(self.held);

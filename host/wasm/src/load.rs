@@ -22,7 +22,7 @@ use crate::lines;
 use crate::platform::unnamed_file;
 use crate::plugin::{self, Allowance, Columns, Kind, Plugin, Profile, World};
 use crate::sandbox::{Request, Sandbox};
-use crate::shape::{Shape, shape};
+use crate::shape::{Names, Shape, names, shape};
 use host_hash::{sha256, sha256_of_reader};
 
 /// Facts about a file that is not compiled.
@@ -104,6 +104,16 @@ impl Sandbox {
             // A module's names do not tell its kind.
             None => Ok(Seen::Known(self.load(path)?.profile)),
         }
+    }
+
+    /// Returns a file's world, version and imports. Neither compiles nor runs it.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not a plugin that this host can run.
+    pub fn names(&self, path: &Path) -> Result<Names, GuestError> {
+        let bytes = Source::open(path).and_then(|mut source| source.read());
+        bytes.and_then(|bytes| names(&bytes)).map_err(|kind| named(path, kind))
     }
 
     /// Loads a plugin: reads it, compiles it or uses the cache, finds its world, and asks for its

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use host_record::{CaseColumns, Column, ColumnData, MetricValue, Table, Views, asks_for};
 use wasmtime::{Engine, InstancePre, Store, Trap, WasmBacktrace};
@@ -18,7 +19,7 @@ use crate::bindings::run_metric::RunMetricPluginPre;
 use crate::cache::Cache;
 use crate::command::Process;
 use crate::compiler::CompilerLimits;
-use crate::console::Console;
+use crate::console::{Console, Listener};
 use crate::engine::engine;
 use crate::error::{GuestError, GuestErrorKind};
 use crate::ledger::{Key, Ledger};
@@ -89,6 +90,21 @@ pub struct Sandbox {
     pub(crate) one_compiles: Mutex<()>,
     ledger: Ledger,
     pub(crate) cancel: Cancel,
+    listener: Option<Listener>,
+    used: Mutex<Used>,
+}
+
+/// What a call took of its limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Used {
+    /// Instructions.
+    pub fuel: u64,
+    /// Bytes of the guest's memory and of the files that it wrote, at the end of the call.
+    pub memory_bytes: usize,
+    /// Limit on those bytes in this call.
+    pub memory_limit: usize,
+    /// Time.
+    pub time: Duration,
 }
 
 /// A call to make.
@@ -129,7 +145,36 @@ impl Sandbox {
         });
         let (one_compiles, ledger) = (Mutex::default(), Ledger::default());
         let cancel = Cancel::default();
-        Ok(Self { engine, cache, compiler, compiling, limits, one_compiles, ledger, cancel })
+        let (listener, used) = (None, Mutex::default());
+        Ok(Self {
+            engine,
+            cache,
+            compiler,
+            compiling,
+            limits,
+            one_compiles,
+            ledger,
+            cancel,
+            listener,
+            used,
+        })
+    }
+
+    /// Lets somebody listen to what guests write to their standard streams.
+    pub fn hear(&mut self, listener: Listener) {
+        self.listener = Some(listener);
+    }
+
+    /// Returns what the latest call took. Of calls at the same time, it is that of one of them.
+    #[must_use]
+    pub fn used(&self) -> Used {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the limits of a call.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Has calls and compiling from now on end early when they are cancelled, with [`GuestErrorKind::Cancelled`].
@@ -471,7 +516,8 @@ impl Sandbox {
         run: impl FnOnce(&mut Store<State>) -> wasmtime::Result<T>,
     ) -> Result<Answer<T>, GuestError> {
         let (plugin, call) = (request.plugin.to_owned(), request.call);
-        let state = State::new(&plugin, &request.limits, request.views.clone());
+        let mut state = State::new(&plugin, &request.limits, request.views.clone());
+        state.console = Console::of(&plugin, self.listener.as_ref());
         let (value, state) = self.call_in(request, state, run)?;
         Ok(Answer { value, plugin, call, state })
     }
@@ -495,6 +541,7 @@ impl Sandbox {
             }
         })?;
         let mut state = State::new(&plugin, &limits, None);
+        state.console = Console::of(&plugin, self.listener.as_ref());
         state.console.write(&process.errors());
         let value = process.output();
         if value.len() >= limits.transfer_bytes {
@@ -531,10 +578,18 @@ impl Sandbox {
         store.set_fuel(limits.fuel).map_err(|failure| host(format!("{failure:#}")))?;
         let watchdog = Watchdog::start(&self.engine, &mut store, limits.deadline, &self.cancel)
             .map_err(|failure| host(format!("no thread for the deadline: {failure}")))?;
+        let begun = Instant::now();
         let answer = run(&mut store);
         drop(watchdog);
+        let time = begun.elapsed();
         let fuel_left = store.get_fuel().unwrap_or(0);
-        let data = store.into_data();
+        let mut data = store.into_data();
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Used {
+            fuel: limits.fuel - fuel_left,
+            memory_bytes: data.meter().counted(),
+            memory_limit: limits.memory_bytes,
+            time,
+        };
         match answer {
             Ok(value) => {
                 let fuel = limits.fuel - fuel_left;

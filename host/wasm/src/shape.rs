@@ -95,6 +95,37 @@ struct Contents {
     items: usize,
 }
 
+/// What a component says of itself at its top level, without being compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// Its world, such as `metric-plugin`.
+    pub world: String,
+    /// The version of `tare:plugin` that it was built for.
+    pub version: String,
+    /// Its imports.
+    pub imports: Vec<String>,
+    /// The size of its file.
+    pub bytes: u64,
+}
+
+/// Returns the names of a plugin.
+///
+/// # Errors
+///
+/// If the bytes are not a plugin of this host's version.
+pub(crate) fn names(bytes: &[u8]) -> Result<Names, GuestErrorKind> {
+    let interface = shape(bytes)?.interface;
+    let contents = contents(bytes)?;
+    let mut exports = contents.exports.iter().filter_map(|name| ours(name));
+    let version = exports.find(|(name, _)| *name == interface.name());
+    Ok(Names {
+        world: format!("{}-plugin", interface.name()),
+        version: version.map(|(_, version)| version.to_owned()).unwrap_or_default(),
+        imports: contents.imports.into_iter().map(|(name, _)| name).collect(),
+        bytes: bytes.len() as u64,
+    })
+}
+
 /// Returns the shape of a plugin: the interface that it exports, if its imports are available to such a
 /// plugin, and its size.
 ///

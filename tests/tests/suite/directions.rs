@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("host-page", &["host-record"]),
     ("host-plan", &["host-hash", "host-manifest", "host-model", "host-record"]),
     ("host-registry", &["host-files", "host-hash", "host-record"]),
+    ("host-authoring", &["host-files", "host-registry"]),
     ("host-runtime", &["host-files", "host-hash", "host-record", "host-registry"]),
     (
         "host-worker",
@@ -70,6 +71,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "host-cli",
         &[
+            "host-authoring",
             "host-experiment",
             "host-hash",
             "host-machine",

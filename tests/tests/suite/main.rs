@@ -1,6 +1,7 @@
 //! Tests of the whole tool in one program, since linking is most of their build time.
 
 mod asking;
+mod authoring;
 mod browser;
 mod card;
 mod check;

@@ -1,5 +1,6 @@
 //! One module for each command.
 
+pub(crate) mod authoring;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod compare;
@@ -19,6 +20,7 @@ pub(crate) mod results;
 pub(crate) mod run;
 pub(crate) mod runtimes;
 pub(crate) mod serve;
+pub(crate) mod trial;
 pub(crate) mod validate;
 
 use std::io::Read as _;

@@ -1,15 +1,16 @@
-//! `host plugins test`: the conformance suite for authors of backends.
+//! `host plugins test`: checks for authors, of backends and of WASM plugins.
 
-use std::path::Path;
+use std::path::{Path, is_separator};
 use std::time::Duration;
 
-use host_experiment::{CheckVerdict, CheckedPlugin, Settings, Suite};
+use host_experiment::{CheckVerdict, CheckedPlugin, GuestSuite, Settings, Suite, component_of};
 use host_record::{Cell, Table};
 use serde_json::json;
 
 use crate::arguments::Format;
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::notices::Console;
 use crate::printer::Printer;
 use crate::style::Palette;
 use crate::visible;
@@ -57,6 +58,43 @@ pub(crate) fn test(
             Some(&help),
         );
     }
+    Ok(exit(&checks))
+}
+
+/// Makes the checks of a WASM plugin: a file, a project's folder, or the id of an installed one.
+pub(crate) fn test_guest(
+    target: &str,
+    only: Option<&str>,
+    accept: bool,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
+    let path = Path::new(target);
+    let is_path = target.ends_with(".wasm") || target.contains(is_separator) || path.is_dir();
+    let file = if is_path {
+        component_of(path)?
+    } else {
+        let registry = settings.registry(&[]);
+        let mut guests = registry.guests().iter();
+        let guest = guests.find(|guest| guest.is_named_like(target)).ok_or_else(|| {
+            registry.unknown("", target, registry.guests().iter().map(|guest| &*guest.name))
+        })?;
+        guest.path.clone()
+    };
+    let suite = GuestSuite::new(&file, settings, &mut Console::new(printer))?;
+    let description = suite.plugin.description();
+    let (id, version) = (&description.id, &description.version);
+    printer.status("Testing", format_args!("{id} {version}: {}", suite.file.display()));
+    let checks = suite.run(only, accept, &mut |checked| {
+        if printer.format() == Format::Human {
+            printer.show(shown(checked, printer.palette(), printer.width()));
+        }
+    })?;
+    printer.machine(
+        || json!({ "plugin": id, "version": version, "checks": checks }),
+        || rows(&checks),
+    );
+    printer.status("Checked", format_args!("{id} {version}: {}", counts(&checks)));
     Ok(exit(&checks))
 }
 

@@ -1,14 +1,17 @@
 //! `host plugins`.
 
 use host_experiment::{
-    Installed, PluginEntry, PluginFacts, PluginInfo, Settings, plugin_info, plugins as installed,
+    Installed, PluginEntry, PluginFacts, PluginInfo, Settings, file_info, is_native, plugin_info,
+    plugins as installed,
 };
+use std::path::Path;
+
 use host_record::{Cell, Table};
 use host_registry::{NativePlugin, Origin, Registry, Trusted};
 use serde_json::{Value, json};
 
 use crate::arguments::{Format, PluginsCommand};
-use crate::commands::{devices, plugin_test};
+use crate::commands::{authoring, devices, plugin_test, trial};
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::notices::Console;
@@ -22,12 +25,25 @@ pub(crate) fn plugins(
 ) -> Result<Exit> {
     match command {
         PluginsCommand::List => list(settings, printer),
-        PluginsCommand::Info { id } => info(id, settings, printer),
+        PluginsCommand::Info { plugin } => info(plugin, settings, printer),
         PluginsCommand::Trust { id } => trust(id, &settings.registry(&[]), printer),
-        PluginsCommand::Test { plugin, fixture, only, timeout } => {
+        PluginsCommand::Test { plugin, fixture, only, timeout, accept } => {
             let only = only.as_deref();
+            if *accept || !is_native(plugin, settings) {
+                return plugin_test::test_guest(plugin, only, *accept, settings, printer);
+            }
             plugin_test::test(plugin, fixture.as_deref(), only, *timeout, settings, printer)
         }
+        PluginsCommand::New { kind, name, lang, folder } => {
+            authoring::new(*kind, name, *lang, folder.as_deref(), settings, printer)
+        }
+        PluginsCommand::Build { folder } => authoring::build(folder, printer),
+        PluginsCommand::Sdk { folder } => authoring::sdk(folder, printer),
+        PluginsCommand::Add { plugin } => authoring::add(plugin, settings, printer),
+        PluginsCommand::Remove { ids } => authoring::remove(ids, settings, printer),
+        PluginsCommand::Compute { trial } => trial::compute(trial, settings, printer),
+        PluginsCommand::Report { trial, to } => trial::report(trial, to, settings, printer),
+        PluginsCommand::Recommend { trial } => trial::recommend(trial, settings, printer),
     }
 }
 
@@ -113,7 +129,13 @@ fn rows(entries: &[PluginEntry], with_path: bool) -> Table {
 
 fn info(id: &str, settings: &Settings, printer: &Printer) -> Result<Exit> {
     let is_human = printer.format() == Format::Human;
-    let found = plugin_info(id, is_human, settings, &mut Console::new(printer))?;
+    let mut console = Console::new(printer);
+    let found = if id.ends_with(".wasm") || id.contains(std::path::is_separator) || id == "." {
+        let facts = file_info(Path::new(id), settings, &mut console)?;
+        PluginInfo { plugins: vec![facts], broken: Vec::new(), devices: Vec::new() }
+    } else {
+        plugin_info(id, is_human, settings, &mut console)?
+    };
     let PluginInfo { plugins: documents, broken, devices } = found;
     for (reason, advice) in &broken {
         printer.warning(reason, Some(advice));

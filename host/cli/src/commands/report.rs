@@ -80,7 +80,7 @@ pub(crate) fn document(reports: &[WrittenReport]) -> Value {
     reports.iter().map(report).collect()
 }
 
-fn rows(reports: &[WrittenReport]) -> Table {
+pub(crate) fn rows(reports: &[WrittenReport]) -> Table {
     let row = |plugin: &String, file: &Path| {
         vec![Cell::Text(plugin.clone()), Cell::Text(file.display().to_string())]
     };
