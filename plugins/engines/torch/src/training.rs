@@ -376,6 +376,11 @@ impl Trainer {
         &self.settings
     }
 
+    /// Returns what averages gradients, if there are several replicas.
+    pub(crate) fn exchange(&self) -> Option<String> {
+        self.team.as_ref().map(Team::described)
+    }
+
     /// Returns the number of trained weights.
     pub(crate) fn weights(&self) -> usize {
         self.program.parameters().map(Tensor::numel).sum()
@@ -500,7 +505,8 @@ impl Trainer {
                 "the option `accumulation-steps` is {parts}, and an input of the shape {:?} cannot be divided into as \
                  many parts along its first axis",
                 input.size()
-            )),
+            )
+            .of_request()),
         };
         let mut chunks: Vec<std::vec::IntoIter<Tensor>> = Vec::new();
         for input in &whole {
@@ -692,7 +698,9 @@ mod tests {
         let batch = batch();
         let inputs: Vec<&Tensor> = batch.iter().collect();
         trainer.run(Part::Copy, &inputs).expect("a copy");
-        let Wrong(what) = trainer.run(Part::MicroBatches, &inputs).expect_err("16 is not 3 times");
+        let wrong = trainer.run(Part::MicroBatches, &inputs).expect_err("16 is not 3 times");
+        assert_eq!(wrong.clone().of_run().code, ErrorCode::InvalidArgument);
+        let what = wrong.what;
         assert!(what.starts_with("the option `accumulation-steps` is 3"), "{what}");
     }
 
@@ -724,7 +732,9 @@ mod tests {
         let mut trainer = trainer(settings, compute).with_team(team.expect("replicas"));
         let batch = batch();
         let inputs: Vec<&Tensor> = batch.iter().collect();
-        let Wrong(what) = trainer.run(Part::Copy, &inputs).expect_err("16 is not 3 times");
+        let wrong = trainer.run(Part::Copy, &inputs).expect_err("16 is not 3 times");
+        assert_eq!(wrong.clone().of_run().code, ErrorCode::InvalidArgument);
+        let what = wrong.what;
         assert!(what.starts_with("the option `replicas` is 3"), "{what}");
     }
 
