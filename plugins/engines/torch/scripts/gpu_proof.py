@@ -745,6 +745,7 @@ def main():
     print(report(arguments, sizes, name, found))
     # In one file, which is easier to bring back.
     runs = Path(arguments.output) / "runs"
+    runs.mkdir(exist_ok=True)
     shutil.make_archive(str(runs), "gztar", runs)
     shutil.rmtree(runs)
 

@@ -39,6 +39,8 @@ enum Command {
     Take,
     /// Waits for the device.
     Wait,
+    /// Gives the rank of NCCL back.
+    Leave,
 }
 
 type Answer = Result<Vec<Tensor>, Wrong>;
@@ -75,6 +77,19 @@ impl Drop for Replica {
 pub(crate) struct Team {
     others: Vec<Replica>,
     communicator: Option<Communicator>,
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        let Some(communicator) = &self.communicator else { return };
+        // NCCL waits in each rank until all of the host are given back, so this is done at the same time everywhere. Where
+        // one never came to be, none is: the process ends soon.
+        let asked = self.others.iter().try_for_each(|other| other.ask(Command::Leave));
+        if asked.is_ok() {
+            communicator.give_back();
+            drop(self.end());
+        }
+    }
 }
 
 impl Team {
@@ -237,6 +252,11 @@ fn serve(trainer: &mut Trainer, command: Command, communicator: Option<&Communic
             communicator.average(&trainer.gradients(), trainer.device())?;
         }
         Command::Take => return trainer.take(),
+        Command::Leave => {
+            if let Some(communicator) = communicator {
+                communicator.give_back();
+            }
+        }
         Command::Wait => {
             if let Device::Cuda(index) = trainer.device() {
                 tch::Cuda::synchronize(index as i64);
@@ -408,12 +428,12 @@ impl Communicator {
             queued.and(ended)
         }
     }
-}
 
-impl Drop for Communicator {
-    fn drop(&mut self) {
+    /// Gives the rank back. Nothing may be averaged afterwards.
+    fn give_back(&self) {
         type Destroy = unsafe extern "C" fn(*mut c_void) -> c_int;
-        // SAFETY: NCCL's header says what type a function of this name has, and this is the handle's only owner.
+        // SAFETY: NCCL's header says what type a function of this name has, and a rank is given back once: by the `Drop` of
+        // the team, or for it.
         unsafe {
             if let Ok(destroy) = self.nccl.function::<Destroy>("ncclCommDestroy") {
                 destroy(self.handle);
