@@ -68,7 +68,8 @@ impl Network {
             Self::Script(_) => record().map(|recorded| (recorded, Vec::new())),
         };
         let ((graph, outputs), moved) = recorded.map_err(|error| {
-            wrong!("option `cuda-graphs`: the kernels of a run cannot be recorded: {error}").of_support()
+            wrong!("option `cuda-graphs`: the kernels of a run cannot be recorded: {error}")
+                .of_support()
         })?;
         Ok(Recorded { graph, inputs, outputs, _moved: moved })
     }
@@ -231,10 +232,12 @@ fn import(
         let wrong = wrong!("the inputs of {} are {:?}", request.path.display(), graph.inputs);
         return Err(wrong.of_model());
     }
-    tch::no_grad(|| Program::new(graph, device, trained, compute)).map_err(|Wrong { what, .. }| {
-        let message = format!("{}: {what}", request.path.display());
-        Error::new(ErrorCode::Unsupported, message)
-    })
+    tch::no_grad(|| Program::new(graph, device, trained, compute)).map_err(
+        |Wrong { what, .. }| {
+            let message = format!("{}: {what}", request.path.display());
+            Error::new(ErrorCode::Unsupported, message)
+        },
+    )
 }
 
 impl Model for TorchModel {

@@ -192,7 +192,8 @@ impl Program {
         let on_host =
             on_host.iter().filter_map(|name| names.0.get(name.as_str())).copied().collect();
         let moved = RefCell::new(None);
-        let program = Self { constants, steps, inputs, outputs, device, parameters, on_host, moved };
+        let program =
+            Self { constants, steps, inputs, outputs, device, parameters, on_host, moved };
         program.check(&names)?;
         Ok(program)
     }

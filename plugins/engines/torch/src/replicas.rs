@@ -296,8 +296,7 @@ impl Nccl {
             let version = version.map_err(|error| wrong!("{name}: {error}"))?;
             version(&raw mut number);
         }
-        let version =
-            format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100);
+        let version = format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100);
         Ok(Self { library, name, version })
     }
 
@@ -309,9 +308,9 @@ impl Nccl {
     unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, Wrong> {
         // SAFETY: the caller's promise is passed on.
         let found = unsafe { self.library.get::<F>(name.as_bytes()) };
-        found.map(|found| *found).map_err(|error| {
-            wrong!("{} {} has no `{name}`: {error}", self.name, self.version)
-        })
+        found
+            .map(|found| *found)
+            .map_err(|error| wrong!("{} {} has no `{name}`: {error}", self.name, self.version))
     }
 
     /// Says what a code of an answer means, and what NCCL noted last.
@@ -321,7 +320,8 @@ impl Nccl {
         }
         let read = |text: *const c_char| {
             // SAFETY: NCCL answers with a C string of its own, or null.
-            (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+            (!text.is_null())
+                .then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         };
         // SAFETY: NCCL's header says what types functions of these names have; a missing communicator is allowed.
         let (meaning, last) = unsafe {
@@ -334,7 +334,8 @@ impl Nccl {
         };
         let meaning = meaning.unwrap_or_else(|| "of unknown meaning".into());
         let last = last.filter(|last| !last.trim().is_empty());
-        let last = last.map_or_else(String::new, |last| format!("; its last note: {}", last.trim()));
+        let last =
+            last.map_or_else(String::new, |last| format!("; its last note: {}", last.trim()));
         Err(wrong!(
             "{call} failed with code {code}, {meaning}{last} ({} {}; `NCCL_DEBUG=WARN` in the environment tells more)",
             self.name,
@@ -394,9 +395,8 @@ impl Communicator {
         ) -> c_int;
         // The stream without a handle is that of the thread's device, in which libtorch queues its work too.
         native::set_device(device)?;
-        let check = |code, call: &str| {
-            self.nccl.check(code, &format!("{call} on {device:?}"), self.handle)
-        };
+        let check =
+            |code, call: &str| self.nccl.check(code, &format!("{call} on {device:?}"), self.handle);
         // SAFETY: NCCL's header says what types functions of these names have. Each gradient is memory of its own, with as
         // many elements as are stated, and lives until the device is done, since libtorch frees in the order of the stream.
         unsafe {
@@ -418,7 +418,12 @@ impl Communicator {
                     let code = reduce(data, data, count, kind, AVERAGE, self.handle, none);
                     if code != 0 {
                         let (number, all) = (at + 1, gradients.len());
-                        check(code, &format!("ncclAllReduce of gradient {number} of {all} ({count} numbers)"))?;
+                        check(
+                            code,
+                            &format!(
+                                "ncclAllReduce of gradient {number} of {all} ({count} numbers)"
+                            ),
+                        )?;
                     }
                 }
                 Ok(())

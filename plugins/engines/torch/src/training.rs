@@ -499,7 +499,8 @@ impl Trainer {
     fn accumulate(&mut self) -> Result<(), Wrong> {
         let parts = self.settings.accumulation_steps;
         let whole = std::mem::take(&mut self.inputs);
-        let divided = |input: &Tensor| match input.size().first() {
+        let divided = |input: &Tensor| {
+            match input.size().first() {
             Some(size) if size % parts == 0 && *size > 0 => Ok(input.f_chunk(parts, 0)?),
             _ => Err(wrong!(
                 "the option `accumulation-steps` is {parts}, and an input of the shape {:?} cannot be divided into as \
@@ -507,6 +508,7 @@ impl Trainer {
                 input.size()
             )
             .of_request()),
+        }
         };
         let mut chunks: Vec<std::vec::IntoIter<Tensor>> = Vec::new();
         for input in &whole {

@@ -85,7 +85,8 @@ impl RunMetric for Scaling {
         let cases = cases(views)?;
         let all = cases.iter().flat_map(|case| {
             let axes = Axis::ALL.iter().map(|axis| efficiency(case, *axis, &cases));
-            axes.chain([replicas(case, &cases), training(case, &cases)]).map(|one| (case.id.clone(), one))
+            axes.chain([replicas(case, &cases), training(case, &cases)])
+                .map(|one| (case.id.clone(), one))
         });
         Ok(all.collect())
     }

@@ -419,12 +419,24 @@ impl<'a> Maker<'a> {
         for (name, kind, operators, part) in NODES {
             let (start, time) = ((begun * median) as i64, (part * median) as i64);
             self.profile.push(vec![
-                text(id), text(name), text(kind), operators.into(), start.into(), time.into(),
+                text(id),
+                text(name),
+                text(kind),
+                operators.into(),
+                start.into(),
+                time.into(),
             ]);
             begun += part;
         }
         let (start, time) = ((begun * median) as i64, (0.01 * median) as i64);
-        self.profile.push(vec![text(id), Cell::Null, Cell::Null, 7.into(), start.into(), time.into()]);
+        self.profile.push(vec![
+            text(id),
+            Cell::Null,
+            Cell::Null,
+            7.into(),
+            start.into(),
+            time.into(),
+        ]);
     }
 
     /// Sixteen runs, with a step after the tenth.

@@ -36,7 +36,8 @@ const REST: &str = "operators that took less than a thousandth each";
 
 pub(crate) fn section(run: &Run, labels: &Labels) -> Option<Markup> {
     let profiled: Vec<&Case> = run.cases.iter().filter(|case| whole(case) > 0).collect();
-    let conditions = |case: &Case| matches!(&case.conditions()?.placement, Some(Ok(_))).then_some(());
+    let conditions =
+        |case: &Case| matches!(&case.conditions()?.placement, Some(Ok(_))).then_some(());
     let all = run.cases.iter().filter(|case| conditions(case).is_some()).count();
     (!profiled.is_empty()).then(|| {
         html! {

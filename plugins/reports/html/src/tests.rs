@@ -31,7 +31,9 @@ fn profiled_cases_have_a_flame_graph() {
     let (_, section) = page.split_once("<section id=\"profile\"").expect("a section");
     let (section, _) = section.split_once("</section>").expect("its end");
     assert_eq!(section.matches("<figure>").count(), 3, "{section}");
-    for text in ["<title>layer.0: ", ", 62.5 %</title>", "<title>Conv: ", "less than a thousandth each"] {
+    for text in
+        ["<title>layer.0: ", ", 62.5 %</title>", "<title>Conv: ", "less than a thousandth each"]
+    {
         assert!(section.contains(text), "{text}: {section}");
     }
     assert!(section.contains("11 operators take "), "{section}");
