@@ -161,7 +161,7 @@ def python_side(name, seconds, threads):
     while time.perf_counter() - begun < WARM_UP:
         query()
     times, begun = [], time.perf_counter()
-    while time.perf_counter() - begun < seconds or len(times) < 5:
+    while time.perf_counter() - begun < seconds or len(times) < 12:
         before = time.perf_counter_ns()
         query()
         times.append(time.perf_counter_ns() - before)
@@ -327,7 +327,7 @@ def main():
     for number in range(arguments.rounds if "paired" in parts else 0):
         for name in good:
             sides = {
-                "ours": lambda: tool.run(manifest(name, paths[name], arguments.threads, arguments.seconds, 5, False))["torch"]["values"]["latency.p50"],
+                "ours": lambda: tool.run(manifest(name, paths[name], arguments.threads, arguments.seconds, 12, False))["torch"]["values"]["latency.p50"],
                 "theirs": lambda: float(child("python", name, arguments.seconds, threads=arguments.threads)),
             }
             order = ["ours", "theirs"] if number % 2 == 0 else ["theirs", "ours"]

@@ -818,7 +818,7 @@ mod tests {
         };
         assert_eq!(kind_of("forward/conv2"), Some("Conv"), "{found:?}");
         assert_eq!(kind_of("backward/conv2"), Some("ConvolutionBackward0"), "{found:?}");
-        assert_eq!(kind_of("backward/loss").is_some(), true, "{found:?}");
+        assert!(kind_of("backward/loss").is_some(), "{found:?}");
         assert_eq!(kind_of("optimiser"), Some("optimiser"), "{found:?}");
         assert!(found.is_sorted_by_key(|operator| operator.start_ns));
     }

@@ -66,6 +66,15 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Returns numbers from an input in the host's memory, if it is there and has elements.
+    fn floats(&self, index: usize) -> Result<Option<Vec<f64>>, Wrong> {
+        let Some(tensor) = self.maybe(index).filter(|tensor| tensor.numel() > 0) else {
+            return Ok(None);
+        };
+        let flat = tensor.f_to_kind(Kind::Double)?.f_reshape([-1])?.f_to(Device::Cpu)?;
+        Ok(Some(Vec::try_from(flat)?))
+    }
+
     /// Returns whole numbers from an input in the host's memory that must be there.
     fn whole(&self, index: usize) -> Result<Cow<'a, [i64]>, Wrong> {
         self.integers(index)?.ok_or_else(|| wrong!("input {index} is missing"))
@@ -165,7 +174,7 @@ pub(crate) fn host_inputs(operator: &str) -> &'static [usize] {
         "ConstantOfShape" => &[0],
         "Range" => &[0, 1, 2],
         "Slice" => &[1, 2, 3, 4],
-        "Pad" => &[1, 2, 3],
+        "Pad" | "Resize" => &[1, 2, 3],
         _ if operator.starts_with("Reduce") => &[1],
         _ => &[],
     }

@@ -111,6 +111,10 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             };
             Box::new(move |call| pad(call, mode))
         }
+        "Resize" => match resize(attributes) {
+            Some(operation) => operation,
+            None => return Ok(None),
+        },
         "Gather" => {
             let axis = axis.unwrap_or(0);
             Box::new(move |call| {
@@ -377,6 +381,49 @@ fn pad(call: &Call<'_>, mode: &str) -> Outputs {
         None => 0.0,
     };
     one(x.f_pad(&counted, mode, value))
+}
+
+/// Resizes pictures as libtorch does; `None` for other ways to find the places of elements.
+fn resize(attributes: &Attributes) -> Option<Operation> {
+    let text =
+        |name: &str, default: &'static str| attributes.text(name).unwrap_or(default).to_owned();
+    let mode = text("mode", "nearest");
+    let transformation = text("coordinate_transformation_mode", "half_pixel");
+    let rounding = text("nearest_mode", "round_prefer_floor");
+    let corners = transformation == "align_corners";
+    let is_linear = match (mode.as_str(), transformation.as_str()) {
+        ("nearest", "asymmetric") if rounding == "floor" => false,
+        ("linear", "half_pixel" | "pytorch_half_pixel" | "align_corners") => true,
+        _ => return None,
+    };
+    let is_stretched = text("keep_aspect_ratio_policy", "stretch") == "stretch";
+    if attributes.flag("antialias") || !is_stretched || attributes.integers("axes").is_some() {
+        return None;
+    }
+    Some(Box::new(move |call| {
+        let x = call.at(0)?;
+        let sizes = x.size();
+        let scales = call.floats(2)?;
+        let wanted: Vec<i64> = match (call.integers(3)?, &scales) {
+            (Some(wanted), _) if !wanted.is_empty() => wanted.into_owned(),
+            (_, Some(scales)) => sizes
+                .iter()
+                .zip(scales)
+                .map(|(size, scale)| (*size as f64 * scale).floor() as i64)
+                .collect(),
+            _ => return Err(wrong!("neither sizes nor scales are given")),
+        };
+        if wanted.len() != 4 || sizes.len() != 4 || wanted[..2] != sizes[..2] {
+            return Err(wrong!(
+                "{sizes:?} is resized to {wanted:?}, and only pictures are imported"
+            ));
+        }
+        let scale = |axis: usize| scales.as_ref().and_then(|scales| scales.get(axis).copied());
+        one(match is_linear {
+            true => x.f_upsample_bilinear2d(&wanted[2..], corners, scale(2), scale(3)),
+            false => x.f_upsample_nearest2d(&wanted[2..], scale(2), scale(3)),
+        })
+    }))
 }
 
 /// Returns whether values that are scattered are added; `None` if they are combined in a way that libtorch lacks.
