@@ -390,10 +390,11 @@ fn resize(attributes: &Attributes) -> Option<Operation> {
     let mode = text("mode", "nearest");
     let transformation = text("coordinate_transformation_mode", "half_pixel");
     let rounding = text("nearest_mode", "round_prefer_floor");
-    let corners = transformation == "align_corners";
+    // By the exporter's definition, a single element is the first one; by the standard's, the one in the middle.
+    let first_of_one = transformation == "pytorch_half_pixel";
     let is_linear = match (mode.as_str(), transformation.as_str()) {
         ("nearest", "asymmetric") if rounding == "floor" => false,
-        ("linear", "half_pixel" | "pytorch_half_pixel" | "align_corners") => true,
+        ("linear", "half_pixel" | "pytorch_half_pixel") => true,
         _ => return None,
     };
     let is_stretched = text("keep_aspect_ratio_policy", "stretch") == "stretch";
@@ -418,9 +419,19 @@ fn resize(attributes: &Attributes) -> Option<Operation> {
                 "{sizes:?} is resized to {wanted:?}, and only pictures are imported"
             ));
         }
-        let scale = |axis: usize| scales.as_ref().and_then(|scales| scales.get(axis).copied());
+        let is_first = |axis: usize| first_of_one && wanted[axis] == 1;
+        let mut x = x.shallow_clone();
+        for axis in [2, 3] {
+            if is_first(axis) {
+                x = x.f_narrow(axis as i64, 0, 1)?;
+            }
+        }
+        let scale = |axis: usize| {
+            let given = scales.as_ref().and_then(|scales| scales.get(axis).copied());
+            given.filter(|_| !is_first(axis))
+        };
         one(match is_linear {
-            true => x.f_upsample_bilinear2d(&wanted[2..], corners, scale(2), scale(3)),
+            true => x.f_upsample_bilinear2d(&wanted[2..], false, scale(2), scale(3)),
             false => x.f_upsample_nearest2d(&wanted[2..], scale(2), scale(3)),
         })
     }))
