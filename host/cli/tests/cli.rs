@@ -401,3 +401,21 @@ fn a_plan_names_cases_and_gaps() {
         .stdout_eq(file!["golden/plan.stdout"])
         .stderr_eq(file!["golden/plan.stderr"]);
 }
+
+/// The mode goes without saying if it is inference throughout; otherwise cases could not be told apart. Needs the plugins.
+#[test]
+fn a_plan_of_several_modes_names_them() {
+    let place = Place::new();
+    let modes = "[matrix]\nmode = [\"inference\", \"training\"]";
+    assert!(NULL.contains("[matrix]"), "the manifest has a matrix");
+    place.write("planned.toml", &NULL.replacen("[matrix]", modes, 1));
+    std::fs::copy(DIGITS, place.0.path().join("model.onnx")).expect("a model");
+    let output = place.host(&["plan", "planned.toml"]).output().expect("starting host");
+    let plan = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut lines = plan.lines();
+    let heading = lines.next().unwrap_or_default();
+    assert!(heading.split_whitespace().any(|name| name == "mode"), "{plan}");
+    for mode in ["inference", "training"] {
+        assert!(plan.lines().any(|line| line.contains(&format!(" {mode} "))), "{plan}");
+    }
+}

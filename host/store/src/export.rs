@@ -30,8 +30,8 @@ const OVER_FILES: [(&str, &str); 4] = [
 
 /// Returns the names of all views that [`export`] writes; `docs/reference/views.md` lists their columns.
 pub fn exported_views() -> impl Iterator<Item = &'static str> {
-    // The history is of other runs.
-    let of_run = NAMES.into_iter().filter(|name| *name != "history");
+    // The history is of other runs, and `operators` has what the profile sums.
+    let of_run = NAMES.into_iter().filter(|name| !["history", "profile"].contains(name));
     OVER_FILES.map(|(name, _)| name).into_iter().chain(of_run)
 }
 

@@ -24,7 +24,7 @@ use crate::error::StoreError;
 use crate::run::{CaseFile, LostFile, RunFolder, SampleColumn, without_samples};
 
 /// Names of the views, in the order of the reference page.
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 14] = [
     "run",
     "cases",
     "records",
@@ -34,6 +34,7 @@ pub(crate) const NAMES: [&str; 13] = [
     "latency_quantiles",
     "latency_histogram",
     "timeline",
+    "profile",
     "history",
     "recommendations",
     "predictions",

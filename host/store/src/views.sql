@@ -76,4 +76,23 @@ SELECT case_id, phase, part * width AS start_ns, (part + 1) * width AS end_ns, q
 FROM parts LEFT JOIN clocks USING (case_id, part)
 ORDER BY case_id, part;
 
+-- Nodes of the profiled runs: of the 24 cases whose operators took the longest, those that took at least a thousandth of
+-- all, and the others as one without a name. So the pictures of a report have bounds, whatever the run.
+CREATE VIEW profile AS
+WITH whole AS (
+    SELECT case_id, sum(duration_ns) AS whole_ns FROM main.operators
+    GROUP BY case_id ORDER BY whole_ns DESC, case_id LIMIT 24
+), nodes AS (
+    SELECT case_id, name, kind, count(*) AS operators, min(start_ns) AS start_ns, sum(duration_ns) AS duration_ns
+    FROM main.operators SEMI JOIN whole USING (case_id) GROUP BY case_id, name, kind
+), parts AS (
+    SELECT case_id, CASE WHEN duration_ns * 1000 >= whole_ns THEN name END AS name,
+           CASE WHEN duration_ns * 1000 >= whole_ns THEN kind END AS kind, operators, start_ns, duration_ns
+    FROM nodes JOIN whole USING (case_id)
+)
+SELECT case_id, name, kind, sum(operators)::BIGINT AS operators, min(start_ns) AS start_ns,
+       sum(duration_ns)::BIGINT AS duration_ns
+FROM parts GROUP BY case_id, name, kind
+ORDER BY case_id, start_ns, name, kind;
+
 SET search_path = 'views,main';

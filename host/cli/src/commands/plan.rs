@@ -144,9 +144,10 @@ fn human(plan: &Plan, printer: &Printer) {
     let items: Vec<_> = plan.items().take(PAGE).collect();
     let (table, reasons) = numbered(rows(items.iter()));
     let mut shown = table::without_empty_columns(table);
-    // There is one mode only, and people do not count from 0.
-    for name in ["index", "mode"] {
-        table::remove_column(&mut shown, name);
+    // People do not count from 0, and inference goes without saying unless there is more.
+    table::remove_column(&mut shown, "index");
+    if items.iter().all(|item| Axis::Mode.goes_without_saying(item.key())) {
+        table::remove_column(&mut shown, Axis::Mode.column());
     }
     for name in &mut shown.columns {
         *name = name.replace('_', " ");

@@ -12,7 +12,8 @@ paired   inference in fp32, fp16 and bf16, and training in fp32 and with autocas
 phases   training once more with marks: phases, the cost of looking, and the peak of memory by phase.
 sweep    training with larger and larger batches until memory runs out.
 scaling  training on 1, 2 and 4 devices together, or on as many groups of threads of a processor, each with the same
-         part of the batch. Not among the parts by default.
+         part of the batch, here and by Python's `DistributedDataParallel`. Not among the parts by default.
+graphs   inference at batch 1 with and without graphs of CUDA, here and in Python. Not among the parts by default.
 
 Both sides wait for the device after each query. TF32 is off on both. `--size small` tries the script out on a
 processor, and `--size medium` compares both sides there, with `--threads 1`.
@@ -92,7 +93,7 @@ plugin = "torch"
 version = "^0.1"
 device = "{device}"
 {threads}
-options = {{ loss = "output", optimiser = "{optimiser}", phases = "{phases}", autocast = "{autocast}", replicas = {replicas} }}
+options = {{ loss = "output", optimiser = "{optimiser}", phases = "{phases}", autocast = "{autocast}", replicas = {replicas}{more} }}
 """
 
 TAIL = """
@@ -123,13 +124,13 @@ plugin = "csv"
 """
 
 
-def manifest(sizes, device, name, model, mode, precisions, autocasts, batch, phases, queries=None, replicas=1):
+def manifest(sizes, device, name, model, mode, precisions, autocasts, batch, phases, queries=None, replicas=1, more=""):
     optimiser = "sgd" if model == "resnet50" else "adamw"
     text = HEAD.format(name=name, model=model, architecture=sizes.names[model])
     for autocast in autocasts:
         text += BACKEND.format(
             id="torch" if autocast == "none" else f"autocast-{autocast}", device=device,
-            optimiser=optimiser, phases=phases, autocast=autocast, replicas=replicas,
+            optimiser=optimiser, phases=phases, autocast=autocast, replicas=replicas, more=more,
             threads=f"threads = {sizes.threads}" if sizes.threads else "",
         )
     length = f"sequence-length = [{sizes.length}]" if model == "bert" else ""
@@ -176,6 +177,10 @@ class Tool:
             for value in record.get("values", []):
                 if record["case-id"] in cases and "Ok" in value["value"]:
                     cases[record["case-id"]]["values"][value["metric"]] = value["value"]["Ok"]
+        # What NCCL or libtorch said, with the first cases that failed.
+        for case in cases.values():
+            if failure(case):
+                print(f"{name}: {json.dumps(case['record'].get('outcome'))[:1500]}", flush=True)
         kept = self.output / "runs" / name
         kept.mkdir(parents=True, exist_ok=True)
         for file in ["journal.jsonl", "results.jsonl", "manifest.toml", "run.json", "finished.json"]:
@@ -254,8 +259,6 @@ def ours(tool, sizes, device, limit):
 def theirs_child(arguments):
     """Prints a line of JSON for each kind."""
     import torch
-    import torchvision
-    from transformers import BertConfig, BertModel
 
     sizes, device = sizes_of(arguments), torch.device(arguments.device)
     if sizes.threads:
@@ -263,16 +266,6 @@ def theirs_child(arguments):
     is_cuda = device.type == "cuda"
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-
-    class Bert(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            config = BertConfig(num_hidden_layers=sizes.layers, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-            config._attn_implementation = "sdpa"
-            self.bert = BertModel(config)
-
-        def forward(self, ids, mask, kinds):
-            return self.bert(input_ids=ids, attention_mask=mask, token_type_ids=kinds).last_hidden_state
 
     def wait():
         if is_cuda:
@@ -283,20 +276,12 @@ def theirs_child(arguments):
         # As many as the tool keeps: 64, in at most 256 MiB.
         each = size * (3 * sizes.image**2 * 4 if model == "resnet50" else 3 * sizes.length * 8)
         for seed in range(max(1, min(64, 2**28 // each))):
-            random = torch.Generator().manual_seed(seed)
-            if model == "resnet50":
-                made.append((torch.rand(size, 3, sizes.image, sizes.image, generator=random).to(dtype),))
-            else:
-                ids = torch.randint(0, 30522, (size, sizes.length), generator=random)
-                mask = torch.ones_like(ids)
-                # `transformers` leaves out a mask that hides nothing; the graph does not.
-                mask[0, -1] = 0
-                made.append((ids, mask, torch.zeros_like(ids)))
+            # `transformers` leaves out a mask that hides nothing; the graph does not.
+            made.append(inputs_of(sizes, model, size, dtype, seed))
         return made
 
     for name, model, mode, precision in kinds(sizes):
-        torch.manual_seed(7)
-        network = torchvision.models.resnet50() if model == "resnet50" else Bert()
+        network = network_of(sizes, model)
         dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
         if mode == "inference":
             network = network.to(device=device, dtype=dtype).eval()
@@ -346,13 +331,173 @@ def theirs_child(arguments):
             torch.cuda.empty_cache()
 
 
-def theirs(arguments, limit):
+def network_of(sizes, model, pooled=True):
+    """Returns the network of Python's side, with drawn weights."""
+    import torch
+    import torchvision
+    from transformers import BertConfig, BertModel
+
+    class Bert(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            config = BertConfig(num_hidden_layers=sizes.layers, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+            config._attn_implementation = "sdpa"
+            self.bert = BertModel(config, add_pooling_layer=pooled)
+
+        def forward(self, ids, mask, kinds):
+            return self.bert(input_ids=ids, attention_mask=mask, token_type_ids=kinds).last_hidden_state
+
+    torch.manual_seed(7)
+    return torchvision.models.resnet50() if model == "resnet50" else Bert()
+
+
+def inputs_of(sizes, model, size, dtype, seed=0):
+    import torch
+
+    random = torch.Generator().manual_seed(seed)
+    if model == "resnet50":
+        return (torch.rand(size, 3, sizes.image, sizes.image, generator=random).to(dtype),)
+    ids = torch.randint(0, 30522, (size, sizes.length), generator=random)
+    mask = torch.ones_like(ids)
+    mask[0, -1] = 0
+    return ids, mask, torch.zeros_like(ids)
+
+
+def rank_child(arguments):
+    """Trains as one of several processes with `DistributedDataParallel`; the first prints a line for each kind."""
+    import torch
+    import torch.distributed as dist
+
+    rank, world = arguments.rank, arguments.world
+    sizes = sizes_of(arguments)
+    is_cuda = arguments.device.startswith("cuda")
+    device = torch.device("cuda", rank) if is_cuda else torch.device("cpu")
+    if is_cuda:
+        torch.cuda.set_device(device)
+    if sizes.threads:
+        torch.set_num_threads(sizes.threads)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    dist.init_process_group(
+        "nccl" if is_cuda else "gloo", init_method=f"file://{arguments.meeting}", rank=rank, world_size=world,
+    )
+    for model in ["resnet50", "bert"]:
+        for cast in [False, True] if "bf16" in sizes.precisions else [False]:
+            # A layer without a gradient, which the loss does not use, stops `DistributedDataParallel`.
+            network = network_of(sizes, model, pooled=False).to(device).train()
+            network = torch.nn.parallel.DistributedDataParallel(network, device_ids=[rank] if is_cuda else None)
+            weights = [one for one in network.parameters() if one.requires_grad]
+            if model == "resnet50":
+                update = torch.optim.SGD(weights, lr=0.01, momentum=0.9, fused=True)
+            else:
+                update = torch.optim.AdamW(weights, lr=0.001, weight_decay=0.01, fused=True)
+            data = [inputs_of(sizes, model, sizes.batch[model], torch.float32, seed) for seed in range(4)]
+
+            def step(batch):
+                batch = tuple(one.to(device) for one in batch)
+                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=cast):
+                    output = network(*batch)
+                output.float().mean().backward()
+                update.step()
+                update.zero_grad()
+                if is_cuda:
+                    torch.cuda.synchronize()
+
+            # All ranks make the same number of steps.
+            for at in range(5):
+                step(data[at % len(data)])
+            dist.barrier()
+            times = []
+            for at in range(max(sizes.least, 40 if is_cuda else 5)):
+                before = time.perf_counter_ns()
+                step(data[at % len(data)])
+                times.append(time.perf_counter_ns() - before)
+            dist.barrier()
+            if rank == 0:
+                name = f"{model}, {'autocast-bf16' if cast else 'torch'}"
+                rate = sizes.batch[model] * world / statistics.median(times) * 1e9
+                print(json.dumps({"model": name, "replicas": world, "throughput": rate}), flush=True)
+            network = update = weights = data = step = None
+            if is_cuda:
+                torch.cuda.empty_cache()
+    dist.destroy_process_group()
+
+
+def ranks(arguments, world, limit):
+    """Starts a process for each rank, and returns what the first one measured."""
+    folder = tempfile.mkdtemp(prefix="tare-ranks-")
+    line = [sys.executable, __file__, "--child", "--device", arguments.device, "--size", arguments.size]
+    line += ["--threads", str(arguments.threads), "--world", str(world), "--meeting", f"{folder}/meeting"]
+    started = []
+    for rank in range(world):
+        errors = open(f"{folder}/{rank}.txt", "w")
+        started.append(subprocess.Popen([*line, "--rank", str(rank)], stdout=subprocess.PIPE, stderr=errors, text=True))
+    until = time.monotonic() + max(limit, 30)
+    found, failed = [], []
+    try:
+        for rank, process in enumerate(started):
+            text, _ = process.communicate(timeout=max(until - time.monotonic(), 1))
+            found += map(json.loads, text.splitlines())
+            if process.returncode != 0:
+                failed.append(f"rank {rank}: {Path(f'{folder}/{rank}.txt').read_text()[-1500:]}")
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+    if failed:
+        raise RuntimeError(f"Python's ranks: {failed}")
+    return found
+
+
+def graphs_child(arguments):
+    """Prints a line for each kind of inference at batch 1, with and without graphs of CUDA."""
+    import torch
+
+    sizes, device = sizes_of(arguments), torch.device(arguments.device)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    for model in ["resnet50", "bert"]:
+        for precision in ["fp32", "bf16"]:
+            dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+            network = network_of(sizes, model).to(device=device, dtype=dtype).eval()
+            given = tuple(one.to(device) for one in inputs_of(sizes, model, 1, dtype))
+            with torch.inference_mode():
+                side = torch.cuda.Stream()
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    for _ in range(3):
+                        network(*given)
+                torch.cuda.current_stream().wait_stream(side)
+                kinds = {"false": lambda: network(*given)}
+                try:
+                    graph = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graph):
+                        network(*given)
+                    kinds["true"] = graph.replay
+                except RuntimeError as error:
+                    print(json.dumps({"model": model, "precision": precision, "graphs": "true", "failed": str(error)[:200]}))
+                for graphs, query in kinds.items():
+                    times = []
+                    for at in range(220):
+                        before = time.perf_counter_ns()
+                        query()
+                        torch.cuda.synchronize()
+                        times.append(time.perf_counter_ns() - before)
+                    one = {"model": model, "precision": precision, "graphs": graphs, "median_ns": statistics.median(times[20:])}
+                    print(json.dumps(one), flush=True)
+
+
+def child(arguments, limit, *more):
     line = [sys.executable, __file__, "--child", "--device", arguments.device]
-    line += ["--size", arguments.size, "--threads", str(arguments.threads)]
+    line += ["--size", arguments.size, "--threads", str(arguments.threads), *more]
     done = subprocess.run(line, capture_output=True, text=True, timeout=max(limit, 10))
     if done.returncode != 0:
         raise RuntimeError(f"Python's side: {done.stderr[-3000:]}")
-    return {found["name"]: found for found in map(json.loads, done.stdout.splitlines())}
+    return list(map(json.loads, done.stdout.splitlines()))
+
+
+def theirs(arguments, limit):
+    return {found["name"]: found for found in child(arguments, limit)}
 
 
 # ---- Results -----------------------------------------------------------------------------------------------------
@@ -417,18 +562,41 @@ def report(arguments, sizes, name, found):
     if found["scaling"]:
         lines += [
             "", "## Several devices", "",
-            "*efficiency*: samples/s by those of one device, by the number of devices; each has the same part of the batch.", "",
-            "| model | devices | batch | samples/s | efficiency | exchange |", "|---|--:|--:|--:|--:|--:|",
+            "*efficiency*: samples/s by those of one device, by the number of devices; each has the same part of the batch. "
+            "*samples/s* are those of steps without marks, *exchange* is its share of steps with marks. Python's side is "
+            "`DistributedDataParallel`, a process for each device, whose exchange overlaps with the backward pass.", "",
+            "| model | devices | batch | samples/s, Python | efficiency, Python | samples/s, here | efficiency, here | exchange | by |",
+            "|---|--:|--:|--:|--:|--:|--:|--:|---|",
         ]
+        python = {(one["model"], one["replicas"]): one["throughput"] for one in found["ranks"]}
         for one in found["scaling"]:
             alone = next((other["throughput"] for other in found["scaling"] if other["model"] == one["model"] and other["replicas"] == 1), None)
             rate = one["throughput"]
+            count = one["replicas"]
+            theirs, first = python.get((one["model"], count)), python.get((one["model"], 1))
+            shown = f"{theirs:,.1f} | {theirs / first / count * 100:.1f} %" if theirs and first else " | "
             if not rate:
-                lines.append(f"| {one['model']} | {one['replicas']} | {one['batch']} | {one['failed'] or 'no throughput'} | | |")
+                lines.append(f"| {one['model']} | {count} | {one['batch']} | {shown} | {one['failed'] or 'no throughput'} | | | |")
                 continue
-            efficiency = f"{rate / alone / one['replicas'] * 100:.1f} %" if alone else ""
+            efficiency = f"{rate / alone / count * 100:.1f} %" if alone else ""
             exchange = "" if one["exchange"] is None else f"{one['exchange']:.1f} %"
-            lines.append(f"| {one['model']} | {one['replicas']} | {one['batch']} | {rate:,.1f} | {efficiency} | {exchange} |")
+            lines.append(
+                f"| {one['model']} | {count} | {one['batch']} | {shown} | {rate:,.1f} | {efficiency} | {exchange} | {one['by'] or ''} |"
+            )
+    if found["graphs"]:
+        lines += [
+            "", "## Graphs of CUDA", "", "Inference at batch 1: medians, without and with `cuda-graphs`.", "",
+            "| model | precision | Python | Python, graph | here | here, graph |", "|---|---|--:|--:|--:|--:|",
+        ]
+        def cell(side, model, precision, graphs):
+            for one in found["graphs"]:
+                if [one["side"], one["model"], one["precision"], one["graphs"]] == [side, model, precision, graphs]:
+                    return one.get("failed") or f"{one['median_ns'] / 1e6:.3f} ms"
+            return ""
+        for model in ["resnet50", "bert"]:
+            for precision in ["fp32", "bf16"]:
+                cells = [cell(side, model, precision, graphs) for side in ["python", "here"] for graphs in ["false", "true"]]
+                lines.append(f"| {model} | {precision} | " + " | ".join(cells) + " |")
     text = "\n".join(lines) + "\n"
     output = Path(arguments.output)
     (output / "proof.md").write_text(text)
@@ -489,10 +657,32 @@ def of_scaling(arguments, tool, sizes, device, found, left, said):
                 one = {"model": f"{model}, {case['record']['key']['backend']}", "replicas": replicas, "batch": batch[0]}
                 one["failed"] = failure(case)
                 one["throughput"] = case["values"].get("training.throughput")
-                marks = case["values"]
-                one["exchange"] = next((v for k, v in marks.items() if k == "training.share.exchange"), None)
+                one["exchange"] = case["values"].get("training.share.exchange")
+                used = find(case["record"], "used")
+                one["by"] = dict(used).get("exchange") if isinstance(used, (list, dict)) and used else None
                 found["scaling"].append(one)
             said(f"{replicas} replicas of {model}")
+    for world in [one for one in [1, 2, 4, 8] if one <= there]:
+        found["ranks"] += ranks(arguments, world, left() + 60)
+        said(f"{world} ranks in Python")
+
+
+def of_graphs(arguments, tool, sizes, device, found, left, said):
+    """Measures inference at batch 1 with and without graphs of CUDA."""
+    for model in ["resnet50", "bert"]:
+        for graphs in ["false", "true"]:
+            more = f', cuda-graphs = "{graphs}"'
+            text = manifest(sizes, device, f"{model}-graphs", model, "inference", ["fp32", "bf16"], ["none"], [1], "none", more=more)
+            for case in tool.run(f"{model}-graphs-{graphs}", text, left() + 60):
+                one = {"side": "here", "model": model, "precision": case["record"]["key"]["precision"], "graphs": graphs}
+                reason = failure(case)
+                found["graphs"].append(one | ({"failed": reason} if reason else {"median_ns": median(case)}))
+            said(f"graphs {graphs} of {model}")
+    if not arguments.device.startswith("cuda"):
+        return
+    for one in child(arguments, left() + 60, "--graphs"):
+        found["graphs"].append({"side": "python"} | one)
+    said("graphs in Python")
 
 
 def in_turns(arguments, tool, sizes, device, found, left, said):
@@ -521,9 +711,13 @@ def main():
     parser.add_argument("--size", default="full", choices=["small", "medium", "full"])
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--child", action="store_true")
+    parser.add_argument("--graphs", action="store_true")
+    parser.add_argument("--world", type=int, default=0)
+    parser.add_argument("--rank", type=int, default=0)
+    parser.add_argument("--meeting")
     arguments = parser.parse_args()
     if arguments.child:
-        return theirs_child(arguments)
+        return (rank_child if arguments.world else graphs_child if arguments.graphs else theirs_child)(arguments)
     import torch
 
     sizes, parts = sizes_of(arguments), arguments.parts.split(",")
@@ -532,7 +726,7 @@ def main():
     device = arguments.device if arguments.device != "cpu" else "cpu:0"
     name = torch.cuda.get_device_name(0) if arguments.device.startswith("cuda") else "processor"
     python = f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}"
-    found = {"python": python, "rounds": [], "phases": {}, "sweep": [], "scaling": []}
+    found = {"python": python, "rounds": [], "phases": {}, "sweep": [], "scaling": [], "ranks": [], "graphs": []}
 
     def left():
         return arguments.deadline - (time.monotonic() - START)
@@ -541,7 +735,7 @@ def main():
         print(f"{time.monotonic() - START:6.1f} s: {what}", flush=True)
         report(arguments, sizes, name, found)
 
-    measures = {"phases": of_phases, "sweep": of_sweep, "scaling": of_scaling, "paired": in_turns}
+    measures = {"phases": of_phases, "sweep": of_sweep, "scaling": of_scaling, "graphs": of_graphs, "paired": in_turns}
     for part in parts:
         try:
             measures[part](arguments, tool, sizes, device, found, left, said)
@@ -551,6 +745,7 @@ def main():
     print(report(arguments, sizes, name, found))
     # In one file, which is easier to bring back.
     runs = Path(arguments.output) / "runs"
+    runs.mkdir(exist_ok=True)
     shutil.make_archive(str(runs), "gztar", runs)
     shutil.rmtree(runs)
 

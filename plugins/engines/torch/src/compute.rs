@@ -11,8 +11,8 @@ use crate::native;
 use crate::training::choice;
 
 /// Options of every mode.
-pub(crate) const OPTIONS: [&str; 5] =
-    ["autocast", "deterministic", "fusion", "memory-format", "tf32"];
+pub(crate) const OPTIONS: [&str; 6] =
+    ["autocast", "cuda-graphs", "deterministic", "fusion", "memory-format", "tf32"];
 
 /// Settings of every mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) struct Compute {
     pub(crate) fusion: bool,
     /// Whether products of fp32 may be narrowed to TF32 on a graphics processor.
     pub(crate) tf32: bool,
+    /// Whether the kernels of a run are recorded once, and queued as one afterwards.
+    pub(crate) graphs: bool,
 }
 
 impl Compute {
@@ -40,6 +42,7 @@ impl Compute {
             deterministic: choice(options, "deterministic", &[("false", false), ("true", true)])?,
             fusion: choice(options, "fusion", &[("true", true), ("false", false)])?,
             tf32: choice(options, "tf32", &[("false", false), ("true", true)])?,
+            graphs: choice(options, "cuda-graphs", &[("false", false), ("true", true)])?,
         })
     }
 
@@ -59,6 +62,9 @@ impl Compute {
         }
         if self.deterministic {
             used.push(("deterministic".into(), "true".into()));
+        }
+        if self.graphs {
+            used.push(("cuda-graphs".into(), "true".into()));
         }
         if !self.fusion {
             used.push(("fusion".into(), "false".into()));

@@ -159,12 +159,13 @@ pub(crate) fn following(first: tch::Device, replicas: usize) -> Result<Vec<tch::
                 false => Err(wrong!(
                     "the option `replicas` is {replicas}, and there are {} graphics processors from number {index} on",
                     there.saturating_sub(index)
-                )),
+                )
+                .of_request()),
             }
         }
         tch::Device::Cpu => Ok(vec![first; replicas]),
         _ if replicas == 1 => Ok(vec![first]),
-        _ => Err(wrong!("the option `replicas` is for processors, CUDA and ROCm")),
+        _ => Err(wrong!("the option `replicas` is for processors, CUDA and ROCm").of_support()),
     }
 }
 

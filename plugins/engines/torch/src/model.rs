@@ -14,6 +14,7 @@ use tch::{Device, Tensor};
 use crate::compute::{self, Compute};
 use crate::devices;
 use crate::error::{Wrong, wrong};
+use crate::native::CudaGraph;
 use crate::onnx::Graph;
 use crate::program::{Pass, Program};
 use crate::replicas::Team;
@@ -43,6 +44,61 @@ impl Network {
         };
         let outputs = tch::no_grad(|| compute.autocast(device, run))?;
         compute::in_fp32(outputs, compute)
+    }
+
+    /// Records the kernels that compute the outputs of these inputs.
+    pub(crate) fn record(
+        &self,
+        inputs: &[&Tensor],
+        compute: Compute,
+        device: Device,
+    ) -> Result<Recorded, Wrong> {
+        let inputs = tch::no_grad(|| {
+            let own = |input: &&Tensor| {
+                let mut own = input.f_empty_like()?;
+                own.f_copy_(input)?;
+                Ok::<_, Wrong>(own)
+            };
+            inputs.iter().map(own).collect::<Result<Vec<_>, _>>()
+        })?;
+        let given: Vec<&Tensor> = inputs.iter().collect();
+        let record = || CudaGraph::record(device, || self.infer(&given, compute, device));
+        let recorded = match self {
+            Self::Onnx(program) => program.keeping_moved(record),
+            Self::Script(_) => record().map(|recorded| (recorded, Vec::new())),
+        };
+        let ((graph, outputs), moved) = recorded.map_err(|error| {
+            wrong!("option `cuda-graphs`: the kernels of a run cannot be recorded: {error}")
+                .of_support()
+        })?;
+        Ok(Recorded { graph, inputs, outputs, _moved: moved })
+    }
+}
+
+/// A run whose kernels were recorded. Its memory is that of its first run.
+pub(crate) struct Recorded {
+    graph: CudaGraph,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+    /// Values that kernels read.
+    _moved: Vec<Tensor>,
+}
+
+impl Recorded {
+    /// Computes the outputs. They are copies, since the next run overwrites its own.
+    pub(crate) fn run(&mut self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Wrong> {
+        tch::no_grad(|| {
+            for (own, given) in self.inputs.iter_mut().zip(inputs) {
+                own.f_copy_(given)?;
+            }
+            self.graph.replay()?;
+            let copy = |output: &Tensor| {
+                let mut copy = output.f_empty_like()?;
+                copy.f_copy_(output)?;
+                Ok(copy)
+            };
+            self.outputs.iter().map(copy).collect()
+        })
     }
 }
 
@@ -87,6 +143,14 @@ impl TorchModel {
         // Libtorch computes each operator on the device of its inputs, or not at all.
         options.strict_placement()?;
         let compute = Compute::of(options)?;
+        let with_graphs = matches!(device, Device::Cuda(_)) && !tch::utils::has_hip();
+        if compute.graphs && !with_graphs {
+            let message = format!(
+                "option `cuda-graphs` is for graphics processors of CUDA, and the device is `{}`",
+                request.device
+            );
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
         compute.apply().map_err(Wrong::of_run)?;
         match (is_archive, is_trained) {
             (true, true) => {
@@ -95,6 +159,11 @@ impl TorchModel {
             }
             (true, false) => return Self::load_archive(request, device, compute),
             (false, _) => {}
+        }
+        if compute.graphs && is_trained {
+            let message = "option `cuda-graphs` is for inference: a step of training reads numbers, such as the \
+                           learning rate, that a recorded step would repeat";
+            return Err(Error::new(ErrorCode::Unsupported, message));
         }
         if let Some(name) = OF_ARCHIVES.iter().find(|name| options.get(name).is_some()) {
             let message =
@@ -163,10 +232,12 @@ fn import(
         let wrong = wrong!("the inputs of {} are {:?}", request.path.display(), graph.inputs);
         return Err(wrong.of_model());
     }
-    tch::no_grad(|| Program::new(graph, device, trained, compute)).map_err(|Wrong(what)| {
-        let message = format!("{}: {what}", request.path.display());
-        Error::new(ErrorCode::Unsupported, message)
-    })
+    tch::no_grad(|| Program::new(graph, device, trained, compute)).map_err(
+        |Wrong { what, .. }| {
+            let message = format!("{}: {what}", request.path.display());
+            Error::new(ErrorCode::Unsupported, message)
+        },
+    )
 }
 
 impl Model for TorchModel {
@@ -189,6 +260,10 @@ impl Model for TorchModel {
             return Err(Error::new(ErrorCode::Unsupported, message));
         }
         let ranges = request.bounds.is_some();
+        if ranges && compute.graphs {
+            let message = "option `cuda-graphs` records the kernels of one shape, and inputs have a range of shapes";
+            return Err(Error::new(ErrorCode::Unsupported, message));
+        }
         let shapes = request.shapes.iter().map(|shape| shape.to_vec()).collect();
         let network = Rc::clone(&self.network);
         let session =

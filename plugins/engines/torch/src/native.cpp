@@ -11,8 +11,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
+
+#include <dlfcn.h>
 
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
@@ -149,6 +154,57 @@ void function_ends(const at::RecordFunction&, at::ObserverContext* context) {
   const std::lock_guard<std::mutex> held(observation->lock);
   observation->functions.push_back(std::move(found));
 }
+
+// A graph of CUDA: the kernels of a run, which are queued again as one.
+//
+// Libtorch's class for it, `at::cuda::CUDAGraph`, is in the library for CUDA. The engine is not linked against that, so
+// that one build serves every PyTorch, and the class's header needs CUDA's headers. So its functions are looked up by the
+// names that they have in the version of PyTorch that the engine is for, and an object gets more room than it needs
+// (its members are listed in `ATen/cuda/CUDAGraph.h`; they take less than 256 bytes).
+struct Graph {
+  using Make = void (*)(void*, bool);
+  using Begin = void (*)(void*, std::pair<unsigned long long, unsigned long long>, int);
+  using Plain = void (*)(void*);
+
+  c10::Device device;
+  void* library;
+  Make make;
+  Begin begin;
+  Plain end, replay, destroy;
+  alignas(64) unsigned char object[4096];
+  bool made = false;
+  // While kernels are recorded, and before, the thread queues into a stream of its own.
+  std::optional<c10::Stream> before;
+
+  explicit Graph(c10::Device place) : device(place) {
+    library = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_NOLOAD);
+    if (!library) throw std::runtime_error("libtorch_cuda.so is not open");
+    const auto find = [&](const char* name) {
+      void* found = dlsym(library, name);
+      if (!found) throw std::runtime_error(std::string("libtorch_cuda.so has no function ") + name);
+      return found;
+    };
+    make = reinterpret_cast<Make>(find("_ZN2at4cuda9CUDAGraphC1Eb"));
+    begin = reinterpret_cast<Begin>(
+        find("_ZN2at4cuda9CUDAGraph13capture_beginESt4pairIyyE21cudaStreamCaptureMode"));
+    end = reinterpret_cast<Plain>(find("_ZN2at4cuda9CUDAGraph11capture_endEv"));
+    replay = reinterpret_cast<Plain>(find("_ZN2at4cuda9CUDAGraph6replayEv"));
+    destroy = reinterpret_cast<Plain>(find("_ZN2at4cuda9CUDAGraphD1Ev"));
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    guard.setDevice(device);
+    guard.synchronizeDevice(device.index());
+    before = guard.exchangeStream(guard.getStreamFromGlobalPool(device, false));
+  }
+
+  // Queues into the stream of before again.
+  void leave() {
+    if (!before) return;
+    const c10::impl::VirtualGuardImpl guard(device.type());
+    guard.synchronizeDevice(device.index());
+    guard.exchangeStream(*before);
+    before.reset();
+  }
+};
 
 } // namespace
 
@@ -388,6 +444,47 @@ char* tare_torch_elapsed(c10::Event* first, c10::Event* last, double* millisecon
 }
 
 void tare_torch_event_free(c10::Event* event) { delete event; }
+
+// ---- Graphs of CUDA ----------------------------------------------------------------------------------------------
+
+// Makes a graph, and has the thread queue into a stream of its own, in which kernels have to have run before they are
+// recorded.
+char* tare_torch_graph(int device, Graph** made) {
+  return guarded([&] { *made = new Graph(device_of(device)); });
+}
+
+// Records what is queued from now on, and does not run it.
+char* tare_torch_graph_begin(Graph* graph) {
+  return guarded([&] {
+    const c10::impl::VirtualGuardImpl guard(graph->device.type());
+    guard.synchronizeDevice(graph->device.index());
+    graph->make(graph->object, false);
+    graph->made = true;
+    // `cudaStreamCaptureModeThreadLocal`: other threads may call what they like.
+    graph->begin(graph->object, {0, 0}, 1);
+  });
+}
+
+char* tare_torch_graph_end(Graph* graph) {
+  return guarded([&] {
+    graph->end(graph->object);
+    graph->leave();
+  });
+}
+
+// Queues all that was recorded.
+char* tare_torch_graph_replay(Graph* graph) {
+  return guarded([&] { graph->replay(graph->object); });
+}
+
+// Drops a graph, also in the middle of recording.
+char* tare_torch_graph_free(Graph* graph) {
+  return guarded([&] {
+    const std::unique_ptr<Graph> owned(graph);
+    if (owned->made) owned->destroy(owned->object);
+    owned->leave();
+  });
+}
 
 // ---- Observation of the backward pass ---------------------------------------------------------------------------
 

@@ -66,6 +66,11 @@ unsafe extern "C" {
     fn tare_torch_event(device: c_int, made: *mut Raw) -> *mut c_char;
     fn tare_torch_elapsed(first: Raw, last: Raw, milliseconds: *mut f64) -> *mut c_char;
     fn tare_torch_event_free(event: Raw);
+    fn tare_torch_graph(device: c_int, made: *mut Raw) -> *mut c_char;
+    fn tare_torch_graph_begin(graph: Raw) -> *mut c_char;
+    fn tare_torch_graph_end(graph: Raw) -> *mut c_char;
+    fn tare_torch_graph_replay(graph: Raw) -> *mut c_char;
+    fn tare_torch_graph_free(graph: Raw) -> *mut c_char;
     fn tare_torch_sequence() -> u64;
     fn tare_torch_observe_begin(device: c_int) -> *mut c_char;
     fn tare_torch_observe_end(
@@ -351,6 +356,49 @@ impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: this is its only owner.
         unsafe { tare_torch_event_free(self.0) };
+    }
+}
+
+/// A graph of CUDA: the kernels of a run, which are queued again as one.
+#[derive(Debug)]
+pub(crate) struct CudaGraph(Raw);
+
+impl CudaGraph {
+    /// Records the kernels that `work` queues. Before that, `work` runs a few times, so that libraries have what they make
+    /// on first use.
+    pub(crate) fn record<T>(
+        device: Device,
+        mut work: impl FnMut() -> Result<T, Wrong>,
+    ) -> Result<(Self, T), Wrong> {
+        let mut made = std::ptr::null_mut();
+        // SAFETY: as above; the graph belongs to the caller.
+        done(unsafe { tare_torch_graph(number(device), &raw mut made) })?;
+        let graph = Self(made);
+        for _ in 0..3 {
+            work()?;
+        }
+        // SAFETY: as above.
+        done(unsafe { tare_torch_graph_begin(graph.0) })?;
+        let result = work();
+        // SAFETY: as above. After an error in between, ending fails as well, and says less.
+        let ended = done(unsafe { tare_torch_graph_end(graph.0) });
+        let result = result?;
+        ended?;
+        Ok((graph, result))
+    }
+
+    /// Queues what was recorded.
+    #[inline]
+    pub(crate) fn replay(&self) -> Result<(), Wrong> {
+        // SAFETY: as above.
+        done(unsafe { tare_torch_graph_replay(self.0) })
+    }
+}
+
+impl Drop for CudaGraph {
+    fn drop(&mut self) {
+        // SAFETY: this is its only owner.
+        drop(done(unsafe { tare_torch_graph_free(self.0) }));
     }
 }
 

@@ -106,7 +106,7 @@ impl Optimiser {
             group.weights.push(weight.shallow_clone());
             let zeros = || tch::no_grad(|| weight.f_detach()?.f_zeros_like());
             match plan.rule {
-                Rule::Sgd { momentum } if momentum == 0.0 => {}
+                Rule::Sgd { momentum: 0.0 } => {}
                 Rule::Sgd { .. } => group.first.push(zeros()?),
                 Rule::Adam | Rule::AdamW => {
                     group.first.push(zeros()?);

@@ -5,6 +5,7 @@ Names are resolved and attributes read when the graph is imported. What follows 
 and a value is dropped after its last use, as an interpreter of the framework would drop it.
 */
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use crate::compute::Compute;
 use crate::error::{Wrong, wrong};
 use crate::fusion;
 use crate::onnx::{Graph, Node};
-use crate::operators::{self, Call, OPSETS, Operation};
+use crate::operators::{self, Call, Known, OPSETS, Operation};
 
 /// A pass through a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,12 @@ pub(crate) struct Program {
     parameters: Vec<usize>,
     /// Values that stay in the host's memory.
     on_host: BTreeSet<usize>,
+    /// Copies on the device of values that were computed in the host's memory, by step and input, if they are kept.
+    moved: RefCell<Option<Moved>>,
 }
+
+/// Copies of values on the device, by the number of a step's first output and the position of the input.
+type Moved = HashMap<(Option<usize>, usize), Tensor>;
 
 pub(crate) struct Step {
     operation: Operation,
@@ -72,6 +78,8 @@ pub(crate) struct Step {
     outputs: Vec<Option<usize>>,
     /// Inputs that stay in the host's memory.
     on_host: &'static [usize],
+    /// Elements of constant inputs that are read as numbers.
+    known: Vec<Option<Known>>,
     /// Values that no later step uses.
     ends: Vec<usize>,
 }
@@ -140,13 +148,14 @@ impl Program {
         }
         let mut steps = Vec::new();
         for (node, operation) in graph.nodes.iter().zip(operations) {
-            let step = Step {
+            let mut step = Step {
                 operation,
                 operator: node.operator.clone(),
                 name: node.name.clone(),
                 inputs: node.inputs.iter().map(|name| names.maybe(name)).collect(),
                 outputs: node.outputs.iter().map(|name| names.maybe(name)).collect(),
                 on_host: operators::host_inputs(&node.operator),
+                known: Vec::new(),
                 ends: Vec::new(),
             };
             let known = |number: &Option<usize>| {
@@ -158,13 +167,21 @@ impl Program {
             };
             let can_be_folded = !(trained && node.operator == "BatchNormalization");
             if can_be_folded && step.inputs.iter().all(known) {
-                let results = step.run(&constants, &[], device, Pass::Inference)?;
+                let nothing = RefCell::new(None);
+                let results = step.run(&constants, &[], device, Pass::Inference, &nothing)?;
                 for (number, result) in step.outputs.iter().zip(results) {
                     if let Some(number) = number {
                         place(&mut constants, *number, Some(result));
                     }
                 }
             } else {
+                for at in operators::read_inputs(&node.operator) {
+                    let number = step.inputs.get(*at).copied().flatten();
+                    let number = number.filter(|number| !is_parameter.contains(number));
+                    let constant = number.and_then(|number| constants.get(number)?.as_ref());
+                    step.known.resize_with(at + 1, || None);
+                    step.known[*at] = constant.map(Known::of).transpose()?.flatten();
+                }
                 steps.push(step);
             }
         }
@@ -174,7 +191,9 @@ impl Program {
         let steps = steps.into();
         let on_host =
             on_host.iter().filter_map(|name| names.0.get(name.as_str())).copied().collect();
-        let program = Self { constants, steps, inputs, outputs, device, parameters, on_host };
+        let moved = RefCell::new(None);
+        let program =
+            Self { constants, steps, inputs, outputs, device, parameters, on_host, moved };
         program.check(&names)?;
         Ok(program)
     }
@@ -231,7 +250,20 @@ impl Program {
             device,
             parameters: self.parameters.clone(),
             on_host: self.on_host.clone(),
+            moved: RefCell::new(None),
         })
+    }
+
+    /// Keeps copies of values that are moved to the device while `work` runs, and returns them with its result. Inputs have
+    /// the same shapes in all of its runs, from which such values follow, so a kept copy is right in each.
+    pub(crate) fn keeping_moved<T>(
+        &self,
+        work: impl FnOnce() -> Result<T, Wrong>,
+    ) -> Result<(T, Vec<Tensor>), Wrong> {
+        *self.moved.borrow_mut() = Some(Moved::new());
+        let result = work();
+        let moved = self.moved.borrow_mut().take().unwrap_or_default();
+        Ok((result?, moved.into_values().collect()))
     }
 
     /// Returns the weights that training changes.
@@ -268,7 +300,7 @@ impl Program {
 
     #[inline]
     fn run_step(&self, values: &mut Values, step: &Step, pass: Pass) -> Result<(), Wrong> {
-        let results = step.run(&self.constants, &values.0, self.device, pass)?;
+        let results = step.run(&self.constants, &values.0, self.device, pass, &self.moved)?;
         for (number, result) in step.outputs.iter().zip(results) {
             if let Some(number) = number {
                 values.0[*number] = Some(result);
@@ -380,6 +412,7 @@ impl Step {
         values: &[Option<Tensor>],
         device: Device,
         pass: Pass,
+        kept: &RefCell<Option<Moved>>,
     ) -> Result<Vec<Tensor>, Wrong> {
         let value = |number: &usize| {
             let value = values.get(*number).and_then(Option::as_ref);
@@ -389,13 +422,13 @@ impl Step {
             self.inputs.iter().map(|number| number.as_ref().and_then(value)).collect();
         let moved;
         if device != Device::Cpu {
-            moved = self.together(&inputs, device)?;
+            moved = self.together(&inputs, device, kept)?;
             for (input, moved) in inputs.iter_mut().zip(&moved) {
                 *input = moved.as_ref().or(*input);
             }
         }
         let (training, follows) = (pass != Pass::Inference, pass == Pass::Training);
-        (self.operation)(&Call { inputs: &inputs, training, follows })
+        (self.operation)(&Call { inputs: &inputs, known: &self.known, training, follows })
             .map_err(|error| wrong!("{}: {error}", self.label()))
     }
 
@@ -405,13 +438,22 @@ impl Step {
         &self,
         inputs: &[Option<&Tensor>],
         device: Device,
+        kept: &RefCell<Option<Moved>>,
     ) -> Result<Vec<Option<Tensor>>, Wrong> {
         let free = |at: usize| !self.on_host.contains(&at);
         let there = |input: &Option<&Tensor>| input.is_some_and(|input| input.device() == device);
         let any = inputs.iter().enumerate().any(|(at, input)| free(at) && there(input));
         let copy = |(at, input): (usize, &Option<&Tensor>)| match input {
             Some(input) if any && free(at) && input.device() != device => {
-                Ok(Some(input.f_to(device)?))
+                let mut kept = kept.borrow_mut();
+                let Some(kept) = &mut *kept else { return Ok(Some(input.f_to(device)?)) };
+                let key = (self.outputs.first().copied().flatten(), at);
+                if let Some(copy) = kept.get(&key) {
+                    return Ok(Some(copy.shallow_clone()));
+                }
+                let copy = input.f_to(device)?;
+                kept.insert(key, copy.shallow_clone());
+                Ok(Some(copy))
             }
             _ => Ok(None),
         };

@@ -11,7 +11,7 @@ All gradients are exchanged after the backward pass, as a phase of its own. Over
 `DistributedDataParallel` does, would hide part of the time and make it impossible to state.
 */
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -39,6 +39,8 @@ enum Command {
     Take,
     /// Waits for the device.
     Wait,
+    /// Gives the rank of NCCL back.
+    Leave,
 }
 
 type Answer = Result<Vec<Tensor>, Wrong>;
@@ -75,6 +77,19 @@ impl Drop for Replica {
 pub(crate) struct Team {
     others: Vec<Replica>,
     communicator: Option<Communicator>,
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        let Some(communicator) = &self.communicator else { return };
+        // NCCL waits in each rank until all of the host are given back, so this is done at the same time everywhere. Where
+        // one never came to be, none is: the process ends soon.
+        let asked = self.others.iter().try_for_each(|other| other.ask(Command::Leave));
+        if asked.is_ok() {
+            communicator.give_back();
+            drop(self.end());
+        }
+    }
 }
 
 impl Team {
@@ -124,6 +139,14 @@ impl Team {
         Ok(Self { others, communicator })
     }
 
+    /// Returns what averages gradients.
+    pub(crate) fn described(&self) -> String {
+        match &self.communicator {
+            Some(Communicator { nccl, .. }) => format!("{} {}", nccl.name, nccl.version),
+            None => "memory".into(),
+        }
+    }
+
     /// Returns the number of replicas, the caller's own included.
     fn count(&self) -> i64 {
         self.others.len() as i64 + 1
@@ -141,7 +164,8 @@ impl Team {
                         "the option `replicas` is {count}, and an input of the shape {:?} cannot be divided into as many \
                          parts along its first axis",
                         input.size()
-                    ));
+                    )
+                    .of_request());
                 }
             }
             for (part, chunk) in parts.iter_mut().zip(input.f_chunk(count, 0)?) {
@@ -228,6 +252,11 @@ fn serve(trainer: &mut Trainer, command: Command, communicator: Option<&Communic
             communicator.average(&trainer.gradients(), trainer.device())?;
         }
         Command::Take => return trainer.take(),
+        Command::Leave => {
+            if let Some(communicator) = communicator {
+                communicator.give_back();
+            }
+        }
         Command::Wait => {
             if let Device::Cuda(index) = trainer.device() {
                 tch::Cuda::synchronize(index as i64);
@@ -237,28 +266,99 @@ fn serve(trainer: &mut Trainer, command: Command, communicator: Option<&Communic
     Ok(Vec::new())
 }
 
+/// NCCL's library, with what its errors say.
+#[derive(Debug)]
+struct Nccl {
+    library: libloading::Library,
+    name: &'static str,
+    /// Such as `2.28.9`.
+    version: String,
+}
+
+/// `ncclRedOp_t`
+const AVERAGE: c_int = 4;
+
+type Text = unsafe extern "C" fn(c_int) -> *const c_char;
+type LastError = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+
+impl Nccl {
+    /// Opens the library that PyTorch has opened.
+    fn open() -> Result<Self, Wrong> {
+        type Version = unsafe extern "C" fn(*mut c_int) -> c_int;
+        let name = if tch::utils::has_hip() { "librccl.so.1" } else { "libnccl.so.2" };
+        // SAFETY: it is the library that PyTorch was linked against, and has been opened with it.
+        let library = unsafe { libloading::Library::new(name) };
+        let library = library.map_err(|error| wrong!("{name} cannot be opened: {error}"))?;
+        let mut number = 0;
+        // SAFETY: NCCL's header says what type a function of this name has.
+        unsafe {
+            let version = library.get::<Version>(b"ncclGetVersion\0");
+            let version = version.map_err(|error| wrong!("{name}: {error}"))?;
+            version(&raw mut number);
+        }
+        let version = format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100);
+        Ok(Self { library, name, version })
+    }
+
+    /// Returns a function.
+    ///
+    /// # Safety
+    ///
+    /// `F` is the type that NCCL's header states for a function of this name.
+    unsafe fn function<F: Copy>(&self, name: &str) -> Result<F, Wrong> {
+        // SAFETY: the caller's promise is passed on.
+        let found = unsafe { self.library.get::<F>(name.as_bytes()) };
+        found
+            .map(|found| *found)
+            .map_err(|error| wrong!("{} {} has no `{name}`: {error}", self.name, self.version))
+    }
+
+    /// Says what a code of an answer means, and what NCCL noted last.
+    fn check(&self, code: c_int, call: &str, handle: *mut c_void) -> Result<(), Wrong> {
+        if code == 0 {
+            return Ok(());
+        }
+        let read = |text: *const c_char| {
+            // SAFETY: NCCL answers with a C string of its own, or null.
+            (!text.is_null())
+                .then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+        };
+        // SAFETY: NCCL's header says what types functions of these names have; a missing communicator is allowed.
+        let (meaning, last) = unsafe {
+            let meaning = self.function::<Text>("ncclGetErrorString");
+            let last = self.function::<LastError>("ncclGetLastError");
+            (
+                meaning.ok().and_then(|text| read(text(code))),
+                last.ok().and_then(|last| read(last(handle))),
+            )
+        };
+        let meaning = meaning.unwrap_or_else(|| "of unknown meaning".into());
+        let last = last.filter(|last| !last.trim().is_empty());
+        let last =
+            last.map_or_else(String::new, |last| format!("; its last note: {}", last.trim()));
+        Err(wrong!(
+            "{call} failed with code {code}, {meaning}{last} ({} {}; `NCCL_DEBUG=WARN` in the environment tells more)",
+            self.name,
+            self.version
+        ))
+    }
+}
+
 /// A rank of NCCL.
 struct Communicator {
-    library: &'static libloading::Library,
+    nccl: &'static Nccl,
     handle: *mut c_void,
 }
 
 // SAFETY: a communicator may be used on any thread, by one at a time, which its only owner is.
 unsafe impl Send for Communicator {}
 
-/// `ncclRedOp_t`
-const AVERAGE: c_int = 4;
-
 impl Communicator {
     /// Makes a rank for each device.
     fn for_all(devices: &[Device]) -> Result<Vec<Self>, Wrong> {
         type Init = unsafe extern "C" fn(*mut *mut c_void, c_int, *const c_int) -> c_int;
-        let name = if tch::utils::has_hip() { "librccl.so.1" } else { "libnccl.so.2" };
-        // SAFETY: it is the library that PyTorch was linked against, and has been opened with it.
-        let library = unsafe { libloading::Library::new(name) };
-        let library = library.map_err(|error| wrong!("{name} cannot be opened: {error}"))?;
         // It stays open until the process ends, as PyTorch does.
-        let library: &'static libloading::Library = Box::leak(Box::new(library));
+        let nccl: &'static Nccl = Box::leak(Box::new(Nccl::open()?));
         let numbers: Vec<c_int> = devices
             .iter()
             .map(|device| match device {
@@ -269,12 +369,16 @@ impl Communicator {
         let mut handles = vec![std::ptr::null_mut(); devices.len()];
         // SAFETY: NCCL's header says what type a function of this name has; there is a place for each handle.
         let code = unsafe {
-            let init = library.get::<Init>(b"ncclCommInitAll\0");
-            let init = init.map_err(|error| wrong!("{name}: {error}"))?;
+            let init = nccl.function::<Init>("ncclCommInitAll")?;
             init(handles.as_mut_ptr(), numbers.len() as c_int, numbers.as_ptr())
         };
-        check(code, "ncclCommInitAll")?;
-        Ok(handles.into_iter().map(|handle| Self { library, handle }).collect())
+        let call = format!("ncclCommInitAll for the devices {numbers:?}");
+        nccl.check(code, &call, std::ptr::null_mut())?;
+        // The call makes each device current in turn.
+        if let Some(first) = devices.first() {
+            native::set_device(*first)?;
+        }
+        Ok(handles.into_iter().map(|handle| Self { nccl, handle }).collect())
     }
 
     /// Replaces gradients by their means over all ranks, each of which calls this.
@@ -291,49 +395,54 @@ impl Communicator {
         ) -> c_int;
         // The stream without a handle is that of the thread's device, in which libtorch queues its work too.
         native::set_device(device)?;
-        let missing = |error: libloading::Error| wrong!("NCCL lacks a function: {error}");
+        let check =
+            |code, call: &str| self.nccl.check(code, &format!("{call} on {device:?}"), self.handle);
         // SAFETY: NCCL's header says what types functions of these names have. Each gradient is memory of its own, with as
         // many elements as are stated, and lives until the device is done, since libtorch frees in the order of the stream.
         unsafe {
-            let begin = self.library.get::<Group>(b"ncclGroupStart\0").map_err(missing)?;
-            let end = self.library.get::<Group>(b"ncclGroupEnd\0").map_err(missing)?;
-            let reduce = self.library.get::<AllReduce>(b"ncclAllReduce\0").map_err(missing)?;
+            let begin = self.nccl.function::<Group>("ncclGroupStart")?;
+            let end = self.nccl.function::<Group>("ncclGroupEnd")?;
+            let reduce = self.nccl.function::<AllReduce>("ncclAllReduce")?;
             check(begin(), "ncclGroupStart")?;
-            for gradient in gradients {
-                let kind = match gradient.f_kind()? {
-                    Kind::Half => 6,
-                    Kind::Float => 7,
-                    Kind::Double => 8,
-                    Kind::BFloat16 => 9,
-                    other => return Err(wrong!("gradients of {other:?} cannot be averaged")),
-                };
-                let data = gradient.data_ptr();
-                let (count, none) = (gradient.numel(), std::ptr::null_mut());
-                check(
-                    reduce(data, data, count, kind, AVERAGE, self.handle, none),
-                    "ncclAllReduce",
-                )?;
-            }
-            check(end(), "ncclGroupEnd")
+            let queued = (|| {
+                for (at, gradient) in gradients.iter().enumerate() {
+                    let kind = match gradient.f_kind()? {
+                        Kind::Half => 6,
+                        Kind::Float => 7,
+                        Kind::Double => 8,
+                        Kind::BFloat16 => 9,
+                        other => return Err(wrong!("gradients of {other:?} cannot be averaged")),
+                    };
+                    let data = gradient.data_ptr();
+                    let (count, none) = (gradient.numel(), std::ptr::null_mut());
+                    let code = reduce(data, data, count, kind, AVERAGE, self.handle, none);
+                    if code != 0 {
+                        let (number, all) = (at + 1, gradients.len());
+                        check(
+                            code,
+                            &format!(
+                                "ncclAllReduce of gradient {number} of {all} ({count} numbers)"
+                            ),
+                        )?;
+                    }
+                }
+                Ok(())
+            })();
+            // A group is ended in any case: the next one would be a part of it.
+            let ended = check(end(), "ncclGroupEnd");
+            queued.and(ended)
         }
     }
-}
 
-impl Drop for Communicator {
-    fn drop(&mut self) {
+    /// Gives the rank back. Nothing may be averaged afterwards.
+    fn give_back(&self) {
         type Destroy = unsafe extern "C" fn(*mut c_void) -> c_int;
-        // SAFETY: NCCL's header says what type a function of this name has, and this is the handle's only owner.
+        // SAFETY: NCCL's header says what type a function of this name has, and a rank is given back once: by the `Drop` of
+        // the team, or for it.
         unsafe {
-            if let Ok(destroy) = self.library.get::<Destroy>(b"ncclCommDestroy\0") {
+            if let Ok(destroy) = self.nccl.function::<Destroy>("ncclCommDestroy") {
                 destroy(self.handle);
             }
         }
-    }
-}
-
-fn check(code: c_int, function: &str) -> Result<(), Wrong> {
-    match code {
-        0 => Ok(()),
-        code => Err(wrong!("{function} failed with the code {code}; `NCCL_DEBUG=WARN` tells more")),
     }
 }

@@ -25,7 +25,7 @@ impl Script {
     /// Loads an archive.
     pub(crate) fn load(path: &Path, device: Device, outputs: usize) -> Result<Self> {
         let module = CModule::load_on_device(path, device).map_err(|error| {
-            let Wrong(what) = error.into();
+            let Wrong { what, .. } = error.into();
             let first =
                 what.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
             let path = path.display();
@@ -168,7 +168,7 @@ mod tests {
         let numbers = |at: usize| Vec::<f32>::try_from(outputs[at].reshape([-1])).expect("floats");
         assert_eq!((numbers(0), numbers(1)), (vec![3.0, 5.0, 1.0, 9.0], vec![3.0, 4.0]));
         let other = Script::load(path.as_ref(), Device::Cpu, 1).expect("an archive");
-        let Wrong(what) = other.run(&[&x, &keep]).expect_err("another number of outputs");
+        let Wrong { what, .. } = other.run(&[&x, &keep]).expect_err("another number of outputs");
         assert_eq!(what, "the archive gives 2 tensors, and the option `outputs` names 1");
         let error = Script::load(Path::new("Cargo.toml"), Device::Cpu, 1).expect_err("no archive");
         assert!(error.message.starts_with("Cargo.toml is not a TorchScript archive"), "{error:?}");

@@ -12,7 +12,7 @@ use tch::{Device, Tensor};
 
 use crate::compute::Compute;
 use crate::error::Wrong;
-use crate::model::Network;
+use crate::model::{Network, Recorded};
 use crate::native::{self, Counting, Event};
 use crate::profile;
 use crate::tensor::TorchTensor;
@@ -29,6 +29,8 @@ pub struct TorchSession {
     compute: Compute,
     /// In the mode `training`.
     trainer: Option<Trainer>,
+    /// The kernels of a run, with the option `cuda-graphs`, after the first one.
+    recorded: Option<Recorded>,
     /// Memory of tensors on a processor, from the first phase of a counted run to the last.
     counting: Option<Counting>,
 }
@@ -61,8 +63,8 @@ impl TorchSession {
             shape,
         };
         let inputs = info.inputs.iter().zip(shapes).map(input).collect();
-        let (trainer, counting) = (None, None);
-        Self { network, inputs, ranges, device, precision, compute, trainer, counting }
+        let (trainer, recorded, counting) = (None, None, None);
+        Self { network, inputs, ranges, device, precision, compute, trainer, recorded, counting }
     }
 
     /// Makes each run a step of training.
@@ -113,6 +115,7 @@ impl Session for TorchSession {
         }
         if let Some(trainer) = &self.trainer {
             used.extend(trainer.settings().used());
+            used.extend(trainer.exchange().map(|how| ("exchange".to_owned(), how)));
             used.push(("trained-weights".into(), trainer.weights().to_string()));
         }
         used
@@ -141,6 +144,7 @@ impl Session for TorchSession {
         // Memory of an earlier run's outputs can be used again for those of this one.
         outputs.iter_mut().for_each(|output| *output = None);
         let results = match &mut self.trainer {
+            None if self.compute.graphs => self.replay(&inputs),
             None => self.network.infer(&inputs, self.compute, self.device),
             Some(trainer) => (trainer.settings().parts().iter())
                 .try_for_each(|(part, _)| trainer.run(*part, &inputs))
@@ -155,6 +159,15 @@ impl Session for TorchSession {
 }
 
 impl TorchSession {
+    /// Runs what was recorded, which is done first if need be.
+    fn replay(&mut self, inputs: &[&Tensor]) -> Result<Vec<Tensor>, Wrong> {
+        let recorded = match &mut self.recorded {
+            Some(recorded) => recorded,
+            none => none.insert(self.network.record(inputs, self.compute, self.device)?),
+        };
+        recorded.run(inputs)
+    }
+
     /// Returns when the device is done.
     fn wait(&self) -> Result<()> {
         if let Some(trainer) = &self.trainer {

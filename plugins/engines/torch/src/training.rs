@@ -376,6 +376,11 @@ impl Trainer {
         &self.settings
     }
 
+    /// Returns what averages gradients, if there are several replicas.
+    pub(crate) fn exchange(&self) -> Option<String> {
+        self.team.as_ref().map(Team::described)
+    }
+
     /// Returns the number of trained weights.
     pub(crate) fn weights(&self) -> usize {
         self.program.parameters().map(Tensor::numel).sum()
@@ -494,13 +499,16 @@ impl Trainer {
     fn accumulate(&mut self) -> Result<(), Wrong> {
         let parts = self.settings.accumulation_steps;
         let whole = std::mem::take(&mut self.inputs);
-        let divided = |input: &Tensor| match input.size().first() {
+        let divided = |input: &Tensor| {
+            match input.size().first() {
             Some(size) if size % parts == 0 && *size > 0 => Ok(input.f_chunk(parts, 0)?),
             _ => Err(wrong!(
                 "the option `accumulation-steps` is {parts}, and an input of the shape {:?} cannot be divided into as \
                  many parts along its first axis",
                 input.size()
-            )),
+            )
+            .of_request()),
+        }
         };
         let mut chunks: Vec<std::vec::IntoIter<Tensor>> = Vec::new();
         for input in &whole {
@@ -692,7 +700,9 @@ mod tests {
         let batch = batch();
         let inputs: Vec<&Tensor> = batch.iter().collect();
         trainer.run(Part::Copy, &inputs).expect("a copy");
-        let Wrong(what) = trainer.run(Part::MicroBatches, &inputs).expect_err("16 is not 3 times");
+        let wrong = trainer.run(Part::MicroBatches, &inputs).expect_err("16 is not 3 times");
+        assert_eq!(wrong.clone().of_run().code, ErrorCode::InvalidArgument);
+        let what = wrong.what;
         assert!(what.starts_with("the option `accumulation-steps` is 3"), "{what}");
     }
 
@@ -724,7 +734,9 @@ mod tests {
         let mut trainer = trainer(settings, compute).with_team(team.expect("replicas"));
         let batch = batch();
         let inputs: Vec<&Tensor> = batch.iter().collect();
-        let Wrong(what) = trainer.run(Part::Copy, &inputs).expect_err("16 is not 3 times");
+        let wrong = trainer.run(Part::Copy, &inputs).expect_err("16 is not 3 times");
+        assert_eq!(wrong.clone().of_run().code, ErrorCode::InvalidArgument);
+        let what = wrong.what;
         assert!(what.starts_with("the option `replicas` is 3"), "{what}");
     }
 
@@ -806,7 +818,7 @@ mod tests {
         };
         assert_eq!(kind_of("forward/conv2"), Some("Conv"), "{found:?}");
         assert_eq!(kind_of("backward/conv2"), Some("ConvolutionBackward0"), "{found:?}");
-        assert_eq!(kind_of("backward/loss").is_some(), true, "{found:?}");
+        assert!(kind_of("backward/loss").is_some(), "{found:?}");
         assert_eq!(kind_of("optimiser"), Some("optimiser"), "{found:?}");
         assert!(found.is_sorted_by_key(|operator| operator.start_ns));
     }

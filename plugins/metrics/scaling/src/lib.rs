@@ -1,5 +1,5 @@
 /*!
-Growth of throughput with batch, threads and clients.
+Growth of throughput with batch, threads, clients and replicas.
 
 The efficiency of a case is its throughput divided by the baseline's throughput scaled in proportion: *T*(*n*) *n*₀ /
 (*n* *T*(*n*₀)). The baseline is the otherwise equal case with the smallest *n*, and is 1 by definition; the attribute
@@ -10,6 +10,10 @@ Cases are otherwise equal if they share all other coordinates. Threads belong to
 varies them by several `[[backend]]` tables of one plugin: over threads, cases are equal if they share the plugin's
 build, regardless of the backend's name. The manifest must ensure that their options are equal as well; the attribute
 `baseline-backend` names the chosen one.
+
+`scaling.replicas` is that of training on several devices together, or on several groups of a processor's threads: the backend
+states how many it used, as `replicas`. Each has the same part of the batch, so cases are equal if they share the batch by
+the number of replicas (weak scaling), regardless of the backend's name. A case that states none has one.
 
 `scaling.training-to-inference` compares modes: the throughput of inference divided by that of training, of the case that
 is equal in all else. If the query of each is a batch, a step takes that many times as long as a pass. The throughput of
@@ -74,14 +78,15 @@ impl RunMetric for Scaling {
     fn outline(_: &NoOptions) -> Result<Vec<Measurement>, Error> {
         let gap = || Err(Gap::not_measured("nothing is measured yet"));
         let axes = Axis::ALL.iter().map(|axis| axis.measurement(gap()));
-        Ok(axes.chain([training_measurement(gap())]).collect())
+        Ok(axes.chain([replicas_measurement(gap()), training_measurement(gap())]).collect())
     }
 
     fn compute(views: &dyn Views, _: &NoOptions) -> Result<Vec<(String, Measurement)>, Error> {
         let cases = cases(views)?;
         let all = cases.iter().flat_map(|case| {
             let axes = Axis::ALL.iter().map(|axis| efficiency(case, *axis, &cases));
-            axes.chain([training(case, &cases)]).map(|one| (case.id.clone(), one))
+            axes.chain([replicas(case, &cases), training(case, &cases)])
+                .map(|one| (case.id.clone(), one))
         });
         Ok(all.collect())
     }
@@ -97,6 +102,8 @@ struct Case {
     mode: String,
     /// The value of each axis; `None` if the run does not state it.
     axes: [Option<u64>; 3],
+    /// Replicas that train together.
+    replicas: u64,
     /// All other coordinates except the names of backend and mode.
     others: Vec<String>,
     throughput: Result<Rate, Gap>,
@@ -150,6 +157,7 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
             scenario: row.text("scenario")?.to_owned(),
             mode: row.text("mode")?.to_owned(),
             axes: [number("batch")?, number("threads")?, number("clients")?],
+            replicas: replicas_of(row.optional_text("used")?),
             others: others.collect::<Result<_, Error>>()?,
             throughput: throughputs.remove(&id).unwrap_or_else(|| {
                 Err(Gap::not_measured(format!(
@@ -250,11 +258,94 @@ fn against_baseline<'a>(
         reason: format!("baseline {name} {smallest}: {}", gap.reason),
         ..gap
     })?;
-    let factor = smallest as f64 / size as f64;
+    let (value, interval) = relative(this, base, smallest as f64 / size as f64);
+    Ok((value, interval, baseline))
+}
+
+/// Returns how many replicas a backend used, by the settings that it reports.
+fn replicas_of(used: Option<&str>) -> u64 {
+    let used: Option<BTreeMap<String, String>> =
+        used.and_then(|used| serde_json::from_str(used).ok());
+    let stated = used.and_then(|used| used.get("replicas")?.parse().ok());
+    stated.filter(|count| *count > 0).unwrap_or(1)
+}
+
+fn replicas_measurement(value: Result<f64, Gap>) -> Measurement {
+    Measurement::new("scaling.replicas", value, "1", Direction::Higher).with_attribute(
+        "definition",
+        "throughput per replica, relative to the case with the fewest replicas and as much of the batch for each",
+    )
+}
+
+/// Compares a training case with the one that has the fewest replicas, each with the same part of the batch.
+fn replicas(case: &Case, cases: &[Case]) -> Measurement {
+    let part = |case: &Case| {
+        let batch = case.axes[Axis::Batch as usize]?;
+        (batch % case.replicas == 0).then_some(batch / case.replicas)
+    };
+    let found = || -> Result<_, Gap> {
+        if case.mode != "training" {
+            let mode = &case.mode;
+            return Err(Gap::unsupported(format!("the mode of the case is `{mode}`")));
+        }
+        if OFFERED.contains(&&*case.scenario) {
+            return Err(offered(&case.scenario));
+        }
+        let is_equal = |other: &&Case| {
+            other.others == case.others
+                && other.mode == case.mode
+                && part(other).is_some()
+                && part(other) == part(case)
+                && [Axis::Threads, Axis::Clients]
+                    .iter()
+                    .all(|&axis| other.axes[axis as usize] == case.axes[axis as usize])
+        };
+        let equal: Vec<&Case> = cases.iter().filter(is_equal).collect();
+        let fewest = equal.iter().map(|other| other.replicas).min().unwrap_or(case.replicas);
+        if equal.iter().all(|other| other.replicas == fewest) {
+            return Err(Gap::not_measured(
+                "no otherwise equal case differs in replicas and has as much of the batch for each",
+            ));
+        }
+        let mut baselines = equal.iter().filter(|other| other.replicas == fewest);
+        let (Some(&baseline), None) = (baselines.next(), baselines.next()) else {
+            return Err(Gap::unsupported(format!(
+                "several otherwise equal cases have {fewest} replicas, so there is no baseline"
+            )));
+        };
+        let this = case.throughput.clone()?;
+        if baseline.id == case.id {
+            return Ok((1.0, None, baseline));
+        }
+        let base = baseline.throughput.clone().map_err(|gap| Gap {
+            reason: format!("baseline of {fewest} replicas: {}", gap.reason),
+            ..gap
+        })?;
+        let (value, interval) = relative(this, base, fewest as f64 / case.replicas as f64);
+        Ok((value, interval, baseline))
+    };
+    match found() {
+        Ok((value, interval, baseline)) => {
+            let measurement = replicas_measurement(Ok(value))
+                .with_attribute("replicas", case.replicas.to_string())
+                .with_attribute("baseline", baseline.id.as_str())
+                .with_attribute("baseline-backend", baseline.backend.as_str())
+                .with_attribute("baseline-replicas", baseline.replicas.to_string());
+            match interval {
+                Some((low, high)) => measurement.with_interval(low, high),
+                None => measurement,
+            }
+        }
+        Err(gap) => replicas_measurement(Err(gap)),
+    }
+}
+
+/// Returns one rate by another, times a factor, with the bounds that follow from both intervals.
+fn relative(this: Rate, base: Rate, factor: f64) -> (f64, Option<(f64, f64)>) {
     let interval = this.interval.zip(base.interval).filter(|(_, (low, _))| *low > 0.0).map(
         |((low, high), (base_low, base_high))| (low / base_high * factor, high / base_low * factor),
     );
-    Ok((this.value / base.value * factor, interval, baseline))
+    (this.value / base.value * factor, interval)
 }
 
 fn training_measurement(value: Result<f64, Gap>) -> Measurement {
@@ -326,7 +417,7 @@ mod tests {
                 Coordinate::Count(count) => i64::from(count).into(),
                 Coordinate::Number(number) => number.into(),
             }));
-            row.extend(["cpu".into(), "c0de".into(), threads.into()]);
+            row.extend(["cpu".into(), "c0de".into(), threads.into(), Cell::Null]);
             row
         };
         let cases = made
@@ -349,7 +440,7 @@ mod tests {
                 "cases",
                 Table {
                     columns: columns(&format!(
-                        "case_id outcome {} plugin_id plugin_sha256 threads",
+                        "case_id outcome {} plugin_id plugin_sha256 threads used",
                         axes.join(" ")
                     )),
                     rows: cases.chain([failed]).collect(),
@@ -423,6 +514,36 @@ mod tests {
         let made = [("b1", "cpu", 1, None, Some(5.0)), ("b2", "cpu", 2, None, Some(5.0))];
         let offered = "in the server scenario the throughput is the offered rate";
         assert_eq!(value(&views("server", &made), "b2", "scaling.batch"), Err(offered.into()));
+    }
+
+    #[test]
+    fn replicas_are_compared_with_as_much_of_the_batch_for_each() {
+        let made = [
+            ("one", "alone", 8, None, Some(100.0)),
+            ("two", "pair", 16, None, Some(180.0)),
+            ("same", "pair", 8, None, Some(150.0)),
+            ("four", "team", 32, None, Some(300.0)),
+            ("pass", "alone", 8, None, Some(900.0)),
+        ];
+        let mut views = views("single-stream", &made);
+        let cases = views.get_mut("cases").expect("a view");
+        let column =
+            |name: &str| cases.columns.iter().position(|column| column == name).expect("a column");
+        let (mode, used) = (column("mode"), column("used"));
+        for (row, replicas) in cases.rows.iter_mut().zip(["", "2", "2", "4"]) {
+            row[mode] = "training".into();
+            if !replicas.is_empty() {
+                row[used] = Cell::Text(format!(r#"{{"replicas":"{replicas}","loss":"output"}}"#));
+            }
+        }
+        let name = "scaling.replicas";
+        assert_eq!(value(&views, "one", name), Ok(1.0));
+        assert_eq!(value(&views, "two", name), Ok(0.9));
+        assert_eq!(value(&views, "four", name), Ok(0.75));
+        let alone =
+            "no otherwise equal case differs in replicas and has as much of the batch for each";
+        assert_eq!(value(&views, "same", name), Err(alone.into()));
+        assert_eq!(value(&views, "pass", name), Err("the mode of the case is `inference`".into()));
     }
 
     #[test]

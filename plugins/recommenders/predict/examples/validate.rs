@@ -85,6 +85,7 @@ fn observations(folder: &Path) -> Result<Vec<Observation>, Box<dyn Error>> {
             quantiles: Vec::new(),
             histogram: Vec::new(),
             timeline: Vec::new(),
+            profile: Vec::new(),
             history: Vec::new(),
         };
         observations.extend(observation(&case));

@@ -33,6 +33,6 @@ pub use host_record::{
 pub use inputs::{INPUT_HEADINGS, inputs};
 pub use label::{Labels, case_label};
 pub use pairs::{PAIR_HEADINGS, PAIRS_EXPLAINED, PairRow, pairs};
-pub use run::{Advice, Bin, Case, HardwareFact, Past, PluginUse, Run, Span, class};
+pub use run::{Advice, Bin, Case, HardwareFact, Node, Past, PluginUse, Run, Span, class};
 pub use summary::{SummaryCell, SummaryColumn, summary_columns};
 pub use words::{PARITY_HEADINGS, parity_figures, quantity};

@@ -233,6 +233,7 @@ struct Maker<'a> {
     quantiles: Vec<Vec<Cell>>,
     histogram: Vec<Vec<Cell>>,
     timeline: Vec<Vec<Cell>>,
+    profile: Vec<Vec<Cell>>,
     history: Vec<Vec<Cell>>,
     counts: [i64; 3],
 }
@@ -249,6 +250,7 @@ impl<'a> Maker<'a> {
             quantiles: Vec::new(),
             histogram: Vec::new(),
             timeline: Vec::new(),
+            profile: Vec::new(),
             history: Vec::new(),
             counts: [0; 3],
         }
@@ -316,6 +318,7 @@ impl<'a> Maker<'a> {
         let quantiles = self.quantiles(&id, median, queries);
         self.histogram(&id, &quantiles, queries);
         self.timeline(&id, median, *gpu);
+        self.profile(&id, median);
         self.history(&id, median, offline);
         self.results(key, &id, &quantiles, queries, per_query, memory);
         if self.shape.troubled && key.batch == 16 && !offline {
@@ -398,6 +401,42 @@ impl<'a> Maker<'a> {
                 clock.into(),
             ]);
         }
+    }
+
+    /// Four nodes in two blocks, and the rest; of three cases.
+    fn profile(&mut self, id: &str, median: f64) {
+        const NODES: [(&str, &str, i64, f64); 4] = [
+            ("/layer.0/conv1/Conv", "Conv", 1, 0.55),
+            ("/layer.0/relu/Relu", "Relu", 1, 0.05),
+            ("/layer.1/conv1/Conv", "Conv", 1, 0.25),
+            ("/head/Gemm", "Gemm", 1, 0.1),
+        ];
+        const CASES: usize = 3;
+        if self.profile.len() >= CASES * (NODES.len() + 1) {
+            return;
+        }
+        let mut begun = 0.0;
+        for (name, kind, operators, part) in NODES {
+            let (start, time) = ((begun * median) as i64, (part * median) as i64);
+            self.profile.push(vec![
+                text(id),
+                text(name),
+                text(kind),
+                operators.into(),
+                start.into(),
+                time.into(),
+            ]);
+            begun += part;
+        }
+        let (start, time) = ((begun * median) as i64, (0.01 * median) as i64);
+        self.profile.push(vec![
+            text(id),
+            Cell::Null,
+            Cell::Null,
+            7.into(),
+            start.into(),
+            time.into(),
+        ]);
     }
 
     /// Sixteen runs, with a step after the tenth.
@@ -576,6 +615,10 @@ impl<'a> Maker<'a> {
                     "case_id phase start_ns end_ns queries least_ns median_ns most_ns device_clock_hertz",
                     self.timeline,
                 ),
+            ),
+            (
+                "profile".to_owned(),
+                table("case_id name kind operators start_ns duration_ns", self.profile),
             ),
             (
                 "history".to_owned(),

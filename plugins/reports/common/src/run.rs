@@ -56,8 +56,23 @@ pub struct Case {
     pub histogram: Vec<Bin>,
     /// Its first process over time, warm-up and measurement; empty if the host does not tell.
     pub timeline: Vec<Span>,
+    /// Operators of its profiled run, in order of time; empty if it was not profiled, or is not among those that are drawn.
+    pub profile: Vec<Node>,
     /// Earlier values of its main metric, oldest first, and this run's; empty if there are none.
     pub history: Vec<Past>,
+}
+
+/// Operators of one name and type in a profiled run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The name; `None` for all that took little time, together.
+    pub name: Option<String>,
+    /// The type, such as `Conv`.
+    pub kind: Option<String>,
+    /// Number of operators.
+    pub operators: i64,
+    /// Their time in nanoseconds, all together.
+    pub duration_ns: i64,
 }
 
 impl Case {
@@ -498,6 +513,18 @@ fn cases(views: &dyn Views) -> Result<Vec<Case>, Error> {
             }
         }
     }
+    if has("profile") {
+        for row in View::read(views, "profile")?.rows() {
+            if let Some(case) = by_id.get_mut(row.text("case_id")?) {
+                case.profile.push(Node {
+                    name: owned(row.optional_text("name")?),
+                    kind: owned(row.optional_text("kind")?),
+                    operators: row.integer("operators")?,
+                    duration_ns: row.integer("duration_ns")?,
+                });
+            }
+        }
+    }
     if has("history") {
         for row in View::read(views, "history")?.rows() {
             if let Some(case) = by_id.get_mut(row.text("case_id")?) {
@@ -527,6 +554,7 @@ fn case(row: &Row<'_>, records: &BTreeMap<&str, &str>) -> Result<Case, Error> {
         quantiles: Vec::new(),
         histogram: Vec::new(),
         timeline: Vec::new(),
+        profile: Vec::new(),
         history: Vec::new(),
     })
 }

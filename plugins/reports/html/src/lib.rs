@@ -10,6 +10,7 @@ of results and charts as SVG, and with scripts all values of all cases.
 mod data;
 mod page;
 mod pairs;
+mod profile;
 
 use plugin_guest::{Description, Error, NoOptions, Output, Report, Views};
 use report_common::{Run, visible};

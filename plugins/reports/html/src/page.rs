@@ -12,7 +12,7 @@ use report_common::{
 };
 
 use crate::data::{RESULTS, data, place_of_kind};
-use crate::pairs;
+use crate::{pairs, profile};
 
 /// Cases up to which each has its rows in all tables. Of more, scripts show them.
 const MOST_IN_TABLES: usize = 60;
@@ -64,6 +64,7 @@ pub(crate) fn page(run: &Run) -> Markup {
             html! { p { (words) @if *id == "distribution" { (left_out(run)) } } (draw(figures)) };
         add(id, heading, (!figures.is_empty()).then_some(content));
     }
+    add("profile", "Where the time goes", profile::section(run, labels));
     add("warnings", "Warnings", warnings(run, &drawing));
     add("missing", "Not measured", missing(run, &drawing));
     add("parity", "Outputs compared with the reference's", parity(run, labels));

@@ -25,6 +25,21 @@ fn advised(shape: &Shape<'_>) -> Tables {
     tables
 }
 
+#[test]
+fn profiled_cases_have_a_flame_graph() {
+    let page = rendered(&advised(&QUICKSTART)).replace('\u{202f}', " ");
+    let (_, section) = page.split_once("<section id=\"profile\"").expect("a section");
+    let (section, _) = section.split_once("</section>").expect("its end");
+    assert_eq!(section.matches("<figure>").count(), 3, "{section}");
+    for text in
+        ["<title>layer.0: ", ", 62.5 %</title>", "<title>Conv: ", "less than a thousandth each"]
+    {
+        assert!(section.contains(text), "{text}: {section}");
+    }
+    assert!(section.contains("11 operators take "), "{section}");
+    assert!(section.contains("of the measured median of "), "{section}");
+}
+
 /// Returns all values of an attribute.
 fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!(" {name}=\"");

@@ -2,7 +2,7 @@
 
 use tch::{Kind, Tensor};
 
-use super::{Operation, axis_of, binary, is_float, one, scalar, unary};
+use super::{Operation, axis_of, binary, is_float, one, unary};
 use crate::error::{Wrong, wrong};
 use crate::onnx::{Node, kind_of};
 
@@ -120,12 +120,12 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             let kind = base.f_kind()?;
             let single = exponent.numel() == 1
                 && exponent.dim() <= base.dim()
-                && exponent.device() == tch::Device::Cpu
+                && call.is_readable(1)
                 && !exponent.requires_grad();
-            let power = if single {
-                base.f_pow_tensor_scalar(scalar(exponent)?)?
-            } else {
-                base.f_pow(exponent)?
+            let single = if single { call.scalar(1)? } else { None };
+            let power = match single {
+                Some(exponent) => base.f_pow_tensor_scalar(exponent)?,
+                None => base.f_pow(exponent)?,
             };
             one(power.f_to_kind(kind))
         }),
@@ -152,15 +152,10 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         "Where" => Box::new(|call| one(call.at(1)?.f_where_self(call.at(0)?, call.at(2)?))),
         "Clip" => Box::new(|call| {
             let x = call.at(0)?;
-            let limit = |index| call.maybe(index);
-            let on_host = |limit: Option<&Tensor>| {
-                limit.is_none_or(|limit| limit.device() == tch::Device::Cpu)
-            };
-            if !(on_host(limit(1)) && on_host(limit(2))) {
-                return one(x.f_clamp_tensor(limit(1), limit(2)));
+            if !(call.is_readable(1) && call.is_readable(2)) {
+                return one(x.f_clamp_tensor(call.maybe(1), call.maybe(2)));
             }
-            let (low, high) =
-                (limit(1).map(scalar).transpose()?, limit(2).map(scalar).transpose()?);
+            let (low, high) = (call.scalar(1)?, call.scalar(2)?);
             // In the order of the standard, by which the upper limit wins.
             one(match (low, high) {
                 (None, None) => Ok(x.shallow_clone()),

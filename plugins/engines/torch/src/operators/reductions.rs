@@ -1,5 +1,7 @@
 //! Operators that reduce axes.
 
+use std::borrow::Cow;
+
 use tch::{Kind, TchError, Tensor};
 
 use super::{Operation, axis_of, one};
@@ -57,11 +59,12 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
     Ok(Some(Box::new(move |call| {
         let x = call.at(0)?;
         let axes = match &fixed {
-            Some(axes) => axes.clone(),
+            Some(axes) => Cow::Borrowed(axes.as_slice()),
             None => call.integers(1)?.unwrap_or_default(),
         };
         let rank = x.dim();
-        let axes = if axes.is_empty() && !no_operation { (0..rank as i64).collect() } else { axes };
+        let all = axes.is_empty() && !no_operation;
+        let axes = if all { (0..rank as i64).collect() } else { axes };
         let axes: Vec<i64> =
             axes.iter().map(|axis| axis_of(*axis, rank)).collect::<Result<_, _>>()?;
         // Libtorch takes no axes for all of them. An axis of length 1 in front is one to reduce.

@@ -2,7 +2,7 @@
 
 use tch::{Device, Kind, Tensor};
 
-use super::{Call, Operation, Outputs, axis_of, integers, one, scalar, unary};
+use super::{Call, Operation, Outputs, axis_of, one, scalar, unary};
 use crate::error::{Wrong, wrong};
 use crate::onnx::{Attributes, Node};
 
@@ -20,8 +20,8 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
                 None => Tensor::f_from_slice(&[0.0_f32])?,
             };
             Box::new(move |call| {
-                let shape = integers(call.at(0)?)?;
-                one(value.f_reshape([1_i64; 0])?.f_expand(&shape, false)?.f_contiguous())
+                let shape = call.whole(0)?;
+                one(value.f_reshape([1_i64; 0])?.f_expand(&*shape, false)?.f_contiguous())
             })
         }
         "Shape" => {
@@ -42,7 +42,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             let keep_zero = attributes.flag("allowzero");
             Box::new(move |call| {
                 let x = call.at(0)?;
-                let mut shape = integers(call.at(1)?)?;
+                let mut shape = call.whole(1)?.into_owned();
                 if !keep_zero {
                     for (wanted, size) in shape.iter_mut().zip(x.size()) {
                         *wanted = if *wanted == 0 { size } else { *wanted };
@@ -76,13 +76,13 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         "Squeeze" => Box::new(|call| {
             let x = call.at(0)?;
             match call.integers(1)? {
-                Some(axes) => one(x.f_squeeze_dims(&axes)),
+                Some(axes) => one(x.f_squeeze_dims(&*axes)),
                 None => one(x.f_squeeze()),
             }
         }),
         "Unsqueeze" => Box::new(|call| {
             let x = call.at(0)?;
-            let axes = integers(call.at(1)?)?;
+            let axes = call.whole(1)?;
             let rank = x.dim() + axes.len();
             let mut axes: Vec<i64> =
                 axes.iter().map(|axis| axis_of(*axis, rank)).collect::<Result<_, _>>()?;
@@ -97,10 +97,10 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
         "Slice" => Box::new(slice),
         "Expand" => Box::new(|call| {
             let x = call.at(0)?;
-            let shape = broadcast(&x.size(), &integers(call.at(1)?)?)?;
+            let shape = broadcast(&x.size(), &call.whole(1)?)?;
             one(x.f_expand(&shape, false))
         }),
-        "Tile" => Box::new(|call| one(call.at(0)?.f_tile(integers(call.at(1)?)?))),
+        "Tile" => Box::new(|call| one(call.at(0)?.f_tile(&*call.whole(1)?))),
         "Pad" => {
             let mode = match attributes.text("mode").unwrap_or("constant") {
                 "constant" => "constant",
@@ -111,6 +111,10 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             };
             Box::new(move |call| pad(call, mode))
         }
+        "Resize" => match resize(attributes) {
+            Some(operation) => operation,
+            None => return Ok(None),
+        },
         "Gather" => {
             let axis = axis.unwrap_or(0);
             Box::new(move |call| {
@@ -175,7 +179,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             let axis = axis.unwrap_or(-1);
             Box::new(move |call| {
                 let (index, values) = (call.at(0)?, call.at(2)?);
-                let depth = integers(call.at(1)?)?.first().copied();
+                let depth = call.whole(1)?.first().copied();
                 let depth = depth.ok_or_else(|| wrong!("the depth is missing"))?;
                 let axis = axis_of(axis, index.dim() + 1)?;
                 let index = counted(index, depth)?.f_unsqueeze(axis)?;
@@ -198,7 +202,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             let (exclusive, reverse) = (attributes.flag("exclusive"), attributes.flag("reverse"));
             Box::new(move |call| {
                 let x = call.at(0)?;
-                let axis = integers(call.at(1)?)?.first().copied().unwrap_or(0);
+                let axis = call.whole(1)?.first().copied().unwrap_or(0);
                 let axis = axis_of(axis, x.dim())?;
                 let turned = if reverse { x.f_flip([axis])? } else { x.shallow_clone() };
                 let mut sums = turned.f_cumsum(axis, x.f_kind()?)?;
@@ -212,7 +216,7 @@ pub(super) fn operation(node: &Node) -> Result<Option<Operation>, Wrong> {
             let axis = axis.unwrap_or(-1);
             let largest = attributes.integer("largest").unwrap_or(1) != 0;
             Box::new(move |call| {
-                let count = integers(call.at(1)?)?.first().copied();
+                let count = call.whole(1)?.first().copied();
                 let count = count.ok_or_else(|| wrong!("the number of values is missing"))?;
                 // Of equal values the first is taken, which libtorch's own function does not promise.
                 let (values, places) = call.at(0)?.f_sort_stable(true, axis, largest)?;
@@ -309,7 +313,7 @@ fn split(node: &Node) -> Operation {
         let x = call.at(0)?;
         let axis = axis_of(axis, x.dim())?;
         let sizes = match call.integers(1)? {
-            Some(sizes) => sizes,
+            Some(sizes) => sizes.into_owned(),
             None => {
                 let length = x.size()[axis as usize];
                 let each = (length + parts - 1) / parts;
@@ -323,11 +327,13 @@ fn split(node: &Node) -> Operation {
 fn slice(call: &Call<'_>) -> Outputs {
     let x = call.at(0)?;
     let rank = x.dim();
-    let (starts, ends) = (integers(call.at(1)?)?, integers(call.at(2)?)?);
+    let (starts, ends) = (call.whole(1)?, call.whole(2)?);
     let axes = call.integers(3)?.unwrap_or_else(|| (0..starts.len() as i64).collect());
-    let steps = call.integers(4)?.unwrap_or_else(|| vec![1; starts.len()]);
+    let steps = call.integers(4)?.unwrap_or_else(|| vec![1; starts.len()].into());
     let mut y = x.shallow_clone();
-    for (((start, end), axis), step) in starts.iter().zip(&ends).zip(&axes).zip(&steps) {
+    for (((start, end), axis), step) in
+        starts.iter().zip(ends.iter()).zip(axes.iter()).zip(steps.iter())
+    {
         let axis = axis_of(*axis, rank)?;
         let length = y.size()[axis as usize];
         let place = |at: i64| if at < 0 { at.saturating_add(length) } else { at };
@@ -353,7 +359,7 @@ fn slice(call: &Call<'_>) -> Outputs {
 
 fn pad(call: &Call<'_>, mode: &str) -> Outputs {
     let x = call.at(0)?;
-    let pads = integers(call.at(1)?)?;
+    let pads = call.whole(1)?;
     let axes = call.integers(3)?.unwrap_or_else(|| (0..x.dim() as i64).collect());
     let mut all = vec![(0, 0); x.dim()];
     for (at, axis) in axes.iter().enumerate() {
@@ -375,6 +381,60 @@ fn pad(call: &Call<'_>, mode: &str) -> Outputs {
         None => 0.0,
     };
     one(x.f_pad(&counted, mode, value))
+}
+
+/// Resizes pictures as libtorch does; `None` for other ways to find the places of elements.
+fn resize(attributes: &Attributes) -> Option<Operation> {
+    let text =
+        |name: &str, default: &'static str| attributes.text(name).unwrap_or(default).to_owned();
+    let mode = text("mode", "nearest");
+    let transformation = text("coordinate_transformation_mode", "half_pixel");
+    let rounding = text("nearest_mode", "round_prefer_floor");
+    // By the exporter's definition, a single element is the first one; by the standard's, the one in the middle.
+    let first_of_one = transformation == "pytorch_half_pixel";
+    let is_linear = match (mode.as_str(), transformation.as_str()) {
+        ("nearest", "asymmetric") if rounding == "floor" => false,
+        ("linear", "half_pixel" | "pytorch_half_pixel") => true,
+        _ => return None,
+    };
+    let is_stretched = text("keep_aspect_ratio_policy", "stretch") == "stretch";
+    if attributes.flag("antialias") || !is_stretched || attributes.integers("axes").is_some() {
+        return None;
+    }
+    Some(Box::new(move |call| {
+        let x = call.at(0)?;
+        let sizes = x.size();
+        let scales = call.floats(2)?;
+        let wanted: Vec<i64> = match (call.integers(3)?, &scales) {
+            (Some(wanted), _) if !wanted.is_empty() => wanted.into_owned(),
+            (_, Some(scales)) => sizes
+                .iter()
+                .zip(scales)
+                .map(|(size, scale)| (*size as f64 * scale).floor() as i64)
+                .collect(),
+            _ => return Err(wrong!("neither sizes nor scales are given")),
+        };
+        if wanted.len() != 4 || sizes.len() != 4 || wanted[..2] != sizes[..2] {
+            return Err(wrong!(
+                "{sizes:?} is resized to {wanted:?}, and only pictures are imported"
+            ));
+        }
+        let is_first = |axis: usize| first_of_one && wanted[axis] == 1;
+        let mut x = x.shallow_clone();
+        for axis in [2, 3] {
+            if is_first(axis) {
+                x = x.f_narrow(axis as i64, 0, 1)?;
+            }
+        }
+        let scale = |axis: usize| {
+            let given = scales.as_ref().and_then(|scales| scales.get(axis).copied());
+            given.filter(|_| !is_first(axis))
+        };
+        one(match is_linear {
+            true => x.f_upsample_bilinear2d(&wanted[2..], false, scale(2), scale(3)),
+            false => x.f_upsample_nearest2d(&wanted[2..], scale(2), scale(3)),
+        })
+    }))
 }
 
 /// Returns whether values that are scattered are added; `None` if they are combined in a way that libtorch lacks.
