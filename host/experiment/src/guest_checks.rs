@@ -222,7 +222,7 @@ impl GuestSuite {
                 repeat(&mut column.data, MANY.saturating_mul(width));
             }
         }
-        Ok(match self.sandbox.compute(&self.plugin, &case, &json!({})) {
+        Ok(match self.sandbox.compute(&self.plugin, &Rc::new(case), &json!({})) {
             Ok(_) => self.within(self.sandbox.used()),
             Err(error) => Check::Fails(error.to_string()),
         })
@@ -283,9 +283,9 @@ impl GuestSuite {
         let (plugin, none) = (&self.plugin, json!({}));
         if plugin.kind() == Kind::Metric && !plugin.is_over_run() {
             let mut answers = BTreeMap::new();
-            for case in self.cases()? {
+            for case in self.cases()?.into_iter().map(Rc::new) {
                 match sandbox.compute(plugin, &case, &none) {
-                    Ok(values) => answers.insert(case.case_id, plain(&values)),
+                    Ok(values) => answers.insert(case.case_id.clone(), plain(&values)),
                     Err(error) => return Ok(Err(error)),
                 };
             }

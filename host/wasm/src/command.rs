@@ -2,7 +2,7 @@
 Classic modules: commands of preview 1 of WASI.
 
 A module is started anew for each call, reads lines on standard input and writes lines on standard output
-([`lines`](crate::lines)). `wasmtime-wasi` serves preview 1, with nothing granted: no folders, no environment, no arguments
+(`lines`). `wasmtime-wasi` serves preview 1, with nothing granted: no folders, no environment, no arguments
 beside the program's name, and memory in place of the standard streams. Its clock is the one that stands still. Two of
 its functions are replaced. `random_get` gives the fixed sequence, and `poll_oneoff` moves the clock instead of waiting: a
 wait in the host is covered neither by fuel nor by the deadline.
