@@ -208,8 +208,8 @@ pub(crate) unsafe fn load(
     file: &mut File,
 ) -> wasmtime::Result<Compiled> {
     let mapped = match interface {
-        // SAFETY: as promised by the caller.
         Interface::Command => {
+            // SAFETY: as promised by the caller.
             unsafe { Module::deserialize_file(engine, path_of(file)) }.map(Compiled::Module)
         }
         // SAFETY: as promised by the caller.
@@ -236,8 +236,8 @@ pub(crate) unsafe fn deserialize(
     compiled: &[u8],
 ) -> wasmtime::Result<Compiled> {
     match interface {
-        // SAFETY: as promised by the caller.
         Interface::Command => {
+            // SAFETY: as promised by the caller.
             unsafe { Module::deserialize(engine, compiled) }.map(Compiled::Module)
         }
         // SAFETY: as promised by the caller.

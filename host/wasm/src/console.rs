@@ -6,9 +6,12 @@ use std::sync::Arc;
 /// Number of the last bytes of standard output and standard error that are kept.
 pub(crate) const KEPT: usize = 4 << 10;
 
+/// Takes a plugin's id and bytes that it has written.
+type Hear = dyn Fn(&str, &[u8]) + Send + Sync;
+
 /// Gets what a guest writes to its standard streams, as it comes, in pieces: the plugin's id and the bytes.
 #[derive(Clone)]
-pub struct Listener(Arc<dyn Fn(&str, &[u8]) + Send + Sync>);
+pub struct Listener(Arc<Hear>);
 
 impl Listener {
     /// Calls `hear` with each piece, on the thread of the call.

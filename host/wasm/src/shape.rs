@@ -152,7 +152,9 @@ pub(crate) fn shape(bytes: &[u8]) -> Result<Shape, GuestErrorKind> {
     let [interface] = found[..] else {
         let unknown = |name: &&String| ours(name).is_some_and(|(name, _)| !is_known(name));
         return Err(match (newest, names.exports.iter().find(unknown)) {
-            (Some(version), Some(export)) => too_new(&version, "exports", &[export.clone()]),
+            (Some(version), Some(export)) => {
+                too_new(&version, "exports", std::slice::from_ref(export))
+            }
             _ => GuestErrorKind::UnknownWorld { exports: names.exports },
         });
     };

@@ -277,6 +277,7 @@ fn help_page_and_export_have_the_same_views() {
     let named: BTreeSet<String> = named.split(',').map(|name| name.trim().to_owned()).collect();
     let mut there = listed("views.md", &["view", "export"]);
     assert!(there.remove("history"), "a view of other runs, which is not exported");
+    assert!(there.remove("profile"), "`operators` has what it sums");
     assert_eq!(there, named);
     for view in named {
         let file = format!("{view}.jsonl");

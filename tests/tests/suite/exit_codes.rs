@@ -135,11 +135,9 @@ fn broken_guests(of: &str) -> [(Vec<u8>, &'static str, &'static str); 2] {
         at += found;
         newer[at + 1] = b'9';
     }
-    // A custom section, as a compiler names itself in one.
-    newer.extend(b"\0\x10\x0fcomponentize-py");
     [
         (cut, "not a WebAssembly component", "build it again"),
-        (newer, "the plugin needs `tare:plugin` 9.1.", "with componentize-py"),
+        (newer, "the plugin needs `tare:plugin` 9.1.", "update the host"),
     ]
 }
 
@@ -209,8 +207,8 @@ fn a_guest_that_is_not_installed_or_fails_after_measuring() {
     for shown in checked(&place, "[[backend]]\nid = \"latency\"\n", [4, 4, 4]) {
         assert!(shown.contains("`latency` is a WASM plugin and not a backend"), "{shown}");
     }
-    let shown = joined(&place.run(&["plugins", "test", "latency"]).expect(4));
-    assert!(shown.contains("is a WASM plugin and not a backend"), "{shown}");
+    let shown = joined(&place.run(&["plugins", "test", "latency"]).expect(0));
+    assert!(shown.contains("7 of 8 checks hold"), "{shown}");
 }
 
 #[test]
