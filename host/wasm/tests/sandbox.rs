@@ -1006,7 +1006,13 @@ fn options_are_tried_before_there_is_anything_to_work_on() {
     let stated = by_name(sandbox.rehearse(&scaling, &json!({})).expect("no options"));
     assert_eq!(
         stated.keys().collect::<Vec<_>>(),
-        ["scaling.batch", "scaling.clients", "scaling.threads", "scaling.training-to-inference"]
+        [
+            "scaling.batch",
+            "scaling.clients",
+            "scaling.replicas",
+            "scaling.threads",
+            "scaling.training-to-inference"
+        ]
     );
     let over_run = load(&sandbox, "hostile_run_metric");
     assert_eq!(refusal(&over_run, json!({ "act": "refuse" })), "options: not on a Sunday");
