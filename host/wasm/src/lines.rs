@@ -352,12 +352,12 @@ mod tests {
         let good = r#"{"metric":"a.b","value":1,"unit":"1","direction":"lower"}"#;
         let one = measurements(format!("{good}\n\n").as_bytes()).expect("lines").expect("values");
         assert_eq!(one.len(), 1);
-        let wrong = |text: &str| measurements(text.as_bytes()).err().expect("a fault");
+        let wrong = |text: &str| measurements(text.as_bytes()).expect_err("a fault");
         insta::assert_snapshot!(wrong(&format!("{good}\nhello")), @r#"line 2 of its standard output, "hello", is not as the protocol tare-lines/1 asks: expected value at line 1 column 1"#);
         insta::assert_snapshot!(wrong(r#"{"metric":"a.b","unit":"1","direction":"lower"}"#), @"`a.b` needs either `value` or `gap`");
         insta::assert_snapshot!(wrong(r#"{"metric":"a.b","value":1,"unit":"1","way":"up"}"#), @r#"line 1 of its standard output, "{\"metric\":\"a.b\",\"value\":1,\"unit\":\"1\",\"way\":\"up\"}", is not as the protocol tare-lines/1 asks: unknown field `way`, expected one of `metric`, `value`, `gap`, `interval`, `unit`, `direction`, `attributes` at line 1 column 42"#);
         let refused = measurements(br#"{"error":"not on a Sunday"}"#).expect("lines");
-        assert_eq!(refused.err().expect("an error"), "not on a Sunday");
+        assert_eq!(refused.expect_err("an error"), "not on a Sunday");
         insta::assert_snapshot!(described(b"").expect_err("nothing"), @"it describes itself in 0 lines instead of one");
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use end_to_end::{Ended, Place};
 
 /// Returns whether programs are installed. In CI they must be.
+#[expect(clippy::print_stderr, reason = "what is missing is for whoever reads the test's output")]
 fn has(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there =

@@ -147,7 +147,7 @@ fn two_builds(built: &Path, place: &Path) -> Result<Vec<Trial>, Failed> {
         cargo()
             .args(["build", "--release", "--package=backend-cpu", "--target-dir"])
             .arg(&target)
-            .env("RUSTFLAGS", &format!("-C target-cpu={LEVEL}"))
+            .env("RUSTFLAGS", format!("-C target-cpu={LEVEL}"))
             .run()?;
     }
     let folders = ["usual", "newer"].map(|name| place.join(name));
