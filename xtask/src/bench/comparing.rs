@@ -17,14 +17,17 @@ pub(super) fn compare(built: &Path) -> Result<Row, Failed> {
     let folder = std::env::temp_dir().join(format!("tare-bench-compare-{}", std::process::id()));
     fs::create_dir_all(&folder).at(&folder)?;
     let measured = measured(built, &folder)?;
-    for copy in ["first", "second"] {
-        grow(&measured, &folder.join(copy))?;
+    // A copy of a run keeps its id as its name.
+    let id = measured.file_name().unwrap_or_default().to_owned();
+    let [first, second] = ["first", "second"].map(|copy| folder.join(copy).join(&id));
+    for copy in [&first, &second] {
+        grow(&measured, copy)?;
     }
     let mut times: Vec<Duration> = Vec::new();
     for _ in 0..5 {
         let started = Instant::now();
         let line = command(built.join("host")).args(["--format", "csv", "--quiet", "compare"]);
-        let table = line.arg(folder.join("first")).arg(folder.join("second")).read()?;
+        let table = line.arg(&first).arg(&second).read()?;
         times.push(started.elapsed());
         let rows = table.lines().count();
         if rows != CASES as usize + 1 {
