@@ -45,7 +45,7 @@ pub struct Build {
     pub command: Vec<String>,
     /// Programs, or files of the project, that the command needs, and how to install each.
     pub needs: BTreeMap<String, String>,
-    /// What the command makes, in the folder.
+    /// Output of the command, in the folder.
     result: PathBuf,
     /// The plugin's file, in the folder.
     place: PathBuf,
@@ -74,7 +74,7 @@ impl Build {
     ///
     /// # Errors
     ///
-    /// If it is no project, or does not say how it is built.
+    /// If it is not a project, or does not say how it is built.
     pub fn read(folder: &Path) -> Result<Self> {
         let file = folder.join(DESCRIPTION);
         if !file.is_file() {

@@ -14,7 +14,7 @@ pub enum Error {
     /// The file system refused.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The attempted action.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum Error {
     Description {
         /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// A program that the command needs is not installed.
@@ -87,7 +87,7 @@ pub enum Error {
         /// The missing file.
         result: PathBuf,
     },
-    /// The result is no component and cannot become one.
+    /// The result is not a component and cannot become one.
     #[error("{} cannot become a component: {reason}", path.display())]
     NoComponent {
         /// The file.

@@ -233,7 +233,7 @@ pub enum Error {
         path: PathBuf,
         /// The reason.
         error: Box<GuestError>,
-        /// What to do.
+        /// The remedy.
         hint: String,
     },
     /// A plugin's file is of another kind.

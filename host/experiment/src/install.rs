@@ -26,7 +26,7 @@ const MOST_FILES: usize = 10_000;
 const MOST_BYTES: u64 = 4 << 30;
 const LARGEST_COMPONENT: u64 = 256 << 20;
 
-/// Folders of a project that are no part of its plugin.
+/// Folders of a project that do not belong to its plugin.
 const NOT_OF_PLUGINS: &[&str] = &["sdk", "target", "build", "node_modules", "src", "tests", "test"];
 
 /// A plugin that was added.
@@ -61,7 +61,7 @@ pub struct Removed {
 ///
 /// # Errors
 ///
-/// If it is no plugin, cannot be used, or cannot be copied.
+/// If it is not a plugin, cannot be used, or cannot be copied.
 pub fn add(path: &Path, settings: &Settings, observer: &mut dyn Observer) -> Result<Added> {
     let not_here = || Error::NothingToAdd {
         path: path.to_owned(),
@@ -351,7 +351,7 @@ fn untar(path: &Path, folder: &TempDir) -> io::Result<()> {
         match entry.header().entry_type() {
             tar::EntryType::Directory => fs::create_dir_all(place)?,
             tar::EntryType::Regular => unpack(&mut entry, &place, &mut left)?,
-            // Links and devices are no part of a plugin.
+            // Links and devices do not belong to a plugin.
             _ => {}
         }
     }

@@ -252,7 +252,7 @@ pub fn plugin_info(
 ///
 /// # Errors
 ///
-/// If it is no plugin, or cannot be used.
+/// If it is not a plugin, or cannot be used.
 pub fn file_info(
     path: &Path,
     settings: &Settings,

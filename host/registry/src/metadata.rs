@@ -80,7 +80,7 @@ pub struct Metadata {
 pub struct Recipe {
     /// The command: a program and its arguments, run in the project's folder.
     pub command: Vec<String>,
-    /// What the command makes, relative to that folder: a file, or the folder of the library.
+    /// Output of the command, relative to that folder: a file, or the folder of the library.
     pub result: PathBuf,
     /// Programs, or files of the project, that the command needs, and how to install each.
     #[serde(default)]

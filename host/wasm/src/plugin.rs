@@ -19,7 +19,7 @@ use crate::shape::{INTERFACE_VERSION, Interface, Shape, newest};
 use crate::state::State;
 use crate::wasi;
 
-/// What a metric writes before the name of a column that it reads in pages.
+/// Prefix of the name of a column that a metric reads in pages.
 const PAGED: &str = "paged:";
 
 /// Kinds of guests.

@@ -94,7 +94,7 @@ pub struct Sandbox {
     used: Mutex<Used>,
 }
 
-/// What a call took of its limits.
+/// Part of its limits that a call used.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
     /// Instructions.

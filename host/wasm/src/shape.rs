@@ -95,7 +95,7 @@ struct Contents {
     items: usize,
 }
 
-/// What a component says of itself at its top level, without being compiled.
+/// Facts at the top level of a component, read without compiling it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     /// Its world, such as `metric-plugin`.

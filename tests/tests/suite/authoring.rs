@@ -64,7 +64,7 @@ fn text(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What holds for each WASM plugin once it is in use.
+/// Checks every WASM plugin once it is in use.
 fn a_guest(kind: &str, language: &str) {
     let (place, name) = from_nothing_to_use(kind, language);
     let folder = format!("./{name}");
@@ -92,7 +92,7 @@ fn a_guest(kind: &str, language: &str) {
     assert!(gone.stderr.contains(&format!("no plugin `{name}` is installed")), "{}", gone.stderr);
 }
 
-/// What holds for each backend once it is in use.
+/// Checks every backend once it is in use.
 fn a_backend(language: &str) {
     let (place, name) = from_nothing_to_use("backend", language);
     let installed = place.plugins().join(&name);
