@@ -48,16 +48,24 @@ pub(super) fn report(built: &Path) -> Result<Row, Failed> {
     })
 }
 
-/// Measures 500 cases with the null backend, and returns the run's folder.
+/// Measures 500 cases of some thousand queries each, and returns the run's folder. The null backend would make a hundred
+/// thousand in the same time, as no model does.
 fn measured(built: &Path, folder: &Path) -> Result<PathBuf, Failed> {
     let list = |count: u32| (1..=count).map(|one| one.to_string()).collect::<Vec<_>>().join(", ");
     let models: String = ["a", "b", "c", "d", "e"]
         .map(|id| format!("[[model]]\nid = \"{id}\"\npath = \"any.model\"\n"))
         .concat();
+    let backends: String = [("first", 5), ("second", 6)]
+        .map(|(id, microseconds)| {
+            format!(
+                "[[backend]]\nid = \"{id}\"\nplugin = \"fault\"\n\
+                 options = {{ fault = \"slow\", fault-microseconds = {microseconds} }}\n"
+            )
+        })
+        .concat();
     let text = format!(
         "schema = 1\nexperiment = {{ name = \"report\" }}\n{models}\
-         [[backend]]\nid = \"null\"\n[[backend]]\nid = \"second\"\nplugin = \"null\"\n\
-         [matrix]\nbatch = [{}]\nscenario = [\"single-stream\", \"offline\"]\n\
+         {backends}[matrix]\nbatch = [{}]\nscenario = [\"single-stream\", \"offline\"]\n\
          [measure]\nwarm-up = 10\nduration = \"10ms\"\nminimum-queries = 1000\n[[recommend]]\nplugin = \"hardware\"\n",
         list(25)
     );
