@@ -239,12 +239,26 @@ fn against_baseline<'a>(
             && other.axes[axis as usize].is_some_and(|size| size > 0)
     };
     let equal: Vec<&Case> = cases.iter().filter(is_equal).collect();
-    let sizes = || equal.iter().filter_map(|other| other.axes[axis as usize]);
-    let smallest = sizes().min().unwrap_or(size);
-    if sizes().all(|other| other == smallest) {
-        return Err(Gap::not_measured(format!("no otherwise equal case differs in {name}")));
+    let absent = format!("no otherwise equal case differs in {name}");
+    let size_of = |other: &Case| other.axes[axis as usize].unwrap_or(size);
+    relative_to_smallest(case, &equal, size_of, name, &absent)
+}
+
+/// Returns the throughput of a case for its size, relative to that of the smallest of otherwise equal cases, its interval, and
+/// the smallest. `absent` is the reason if all have one size.
+fn relative_to_smallest<'a>(
+    case: &Case,
+    equal: &[&'a Case],
+    size_of: impl Fn(&Case) -> u64,
+    name: &str,
+    absent: &str,
+) -> Result<Efficiency<'a>, Gap> {
+    let size = size_of(case);
+    let smallest = equal.iter().map(|other| size_of(other)).min().unwrap_or(size);
+    if equal.iter().all(|other| size_of(other) == smallest) {
+        return Err(Gap::not_measured(absent));
     }
-    let mut baselines = equal.iter().filter(|other| other.axes[axis as usize] == Some(smallest));
+    let mut baselines = equal.iter().filter(|other| size_of(other) == smallest);
     let (Some(&baseline), None) = (baselines.next(), baselines.next()) else {
         return Err(Gap::unsupported(format!(
             "several otherwise equal cases share {name} {smallest}, so there is no baseline"
@@ -283,7 +297,7 @@ fn replicas(case: &Case, cases: &[Case]) -> Measurement {
         let batch = case.axes[Axis::Batch as usize]?;
         (batch % case.replicas == 0).then_some(batch / case.replicas)
     };
-    let found = || -> Result<_, Gap> {
+    let found = || -> Result<Efficiency<'_>, Gap> {
         if case.mode != "training" {
             let mode = &case.mode;
             return Err(Gap::unsupported(format!("the mode of the case is `{mode}`")));
@@ -301,28 +315,9 @@ fn replicas(case: &Case, cases: &[Case]) -> Measurement {
                     .all(|&axis| other.axes[axis as usize] == case.axes[axis as usize])
         };
         let equal: Vec<&Case> = cases.iter().filter(is_equal).collect();
-        let fewest = equal.iter().map(|other| other.replicas).min().unwrap_or(case.replicas);
-        if equal.iter().all(|other| other.replicas == fewest) {
-            return Err(Gap::not_measured(
-                "no otherwise equal case differs in replicas and has as much of the batch for each",
-            ));
-        }
-        let mut baselines = equal.iter().filter(|other| other.replicas == fewest);
-        let (Some(&baseline), None) = (baselines.next(), baselines.next()) else {
-            return Err(Gap::unsupported(format!(
-                "several otherwise equal cases have {fewest} replicas, so there is no baseline"
-            )));
-        };
-        let this = case.throughput.clone()?;
-        if baseline.id == case.id {
-            return Ok((1.0, None, baseline));
-        }
-        let base = baseline.throughput.clone().map_err(|gap| Gap {
-            reason: format!("baseline of {fewest} replicas: {}", gap.reason),
-            ..gap
-        })?;
-        let (value, interval) = relative(this, base, fewest as f64 / case.replicas as f64);
-        Ok((value, interval, baseline))
+        let absent =
+            "no otherwise equal case differs in replicas and has as much of the batch for each";
+        relative_to_smallest(case, &equal, |other| other.replicas, "replicas", absent)
     };
     match found() {
         Ok((value, interval, baseline)) => {
