@@ -190,10 +190,10 @@ pub fn humanise(value: f64, unit: &str) -> String {
 #[must_use]
 pub fn humanise_metric(metric: &str, value: f64, unit: &str) -> String {
     if unit == "1" && (metric.starts_with("accuracy.") || metric.ends_with("accuracy")) {
-        return format!("{:.2}{THIN}%", value * 100.0);
+        return format!("{}{THIN}%", fixed(value * 100.0, 2));
     }
     if unit == "1" && metric.ends_with("-utilisation") {
-        return format!("{:.1}{THIN}%", value * 100.0);
+        return format!("{}{THIN}%", fixed(value * 100.0, 1));
     }
     humanise(value, unit)
 }
@@ -220,15 +220,24 @@ pub fn significant(value: f64, digits: i32) -> String {
     if !value.is_finite() {
         return value.to_string();
     }
-    let decimals = |value: f64| (digits - 1 - value.abs().log10().floor() as i32).max(0);
-    let round = |value: f64| {
-        let power = 10_f64.powi(decimals(value));
-        let rounded = (value * power).round() / power;
-        if rounded.is_finite() && rounded != 0.0 { rounded } else { value }
-    };
-    let rounded = round(value);
-    let decimals = usize::try_from(decimals(rounded)).unwrap_or(0);
-    group(&format!("{rounded:.decimals$}"))
+    let decimals =
+        |value: f64| usize::try_from(digits - 1 - value.abs().log10().floor() as i32).unwrap_or(0);
+    let rounded = rounded(value, decimals(value));
+    let shown = if rounded == 0.0 { value } else { rounded };
+    group(&fixed(shown, decimals(shown)))
+}
+
+/// Formats a number with this many digits after the point. Halves go away from zero. The script of a page computes the
+/// same product and quotient, and so writes the same digits.
+fn fixed(value: f64, decimals: usize) -> String {
+    format!("{:.decimals$}", rounded(value, decimals))
+}
+
+fn rounded(value: f64, decimals: usize) -> f64 {
+    let power = 10_f64.powi(i32::try_from(decimals).unwrap_or(i32::MAX));
+    let rounded = (value * power).round() / power;
+    // Without the sign of a zero.
+    if rounded.is_finite() { rounded + 0.0 } else { value }
 }
 
 fn group(text: &str) -> String {
@@ -290,6 +299,8 @@ mod tests {
     fn accuracies_are_percentages() {
         insta::assert_snapshot!(humanise_metric("accuracy.top1", 0.97219, "1").replace(THIN, " "), @"97.22 %");
         insta::assert_snapshot!(humanise_metric("latency.count", 0.97219, "1"), @"0.972");
+        insta::assert_snapshot!(humanise_metric("accuracy", 0.96875 + 0.0125, "1").replace(THIN, " "), @"98.13 %");
+        insta::assert_snapshot!(humanise_metric("accuracy", -1e-9, "1").replace(THIN, " "), @"0.00 %");
     }
 
     #[test]

@@ -29,12 +29,19 @@
     "B/s": [[1, "B/s"], [1e3, "kB/s"], [1e6, "MB/s"], [1e9, "GB/s"], [1e12, "TB/s"]],
     Hz: [[1, "Hz"], [1e3, "kHz"], [1e6, "MHz"], [1e9, "GHz"]],
   };
+  /* Halves go away from zero, by the same product and quotient as in the page's own text. */
+  const rounded = (value, decimals) => {
+    const power = 10 ** decimals;
+    const found = Math.sign(value) * Math.round(Math.abs(value) * power) / power;
+    return Number.isFinite(found) ? found : value;
+  };
+  const fixed = (value, decimals) => rounded(value, decimals).toFixed(Math.min(100, decimals));
   const significant = (value, digits = 3) => {
     if (value === 0) return "0";
     if (!Number.isFinite(value)) return String(value);
     const decimals = (number) => Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(number))));
-    const rounded = Number(value.toFixed(Math.min(100, decimals(value))));
-    const text = (rounded || value).toFixed(Math.min(100, decimals(rounded || value)));
+    const shown = rounded(value, decimals(value)) || value;
+    const text = fixed(shown, decimals(shown));
     const [whole, fraction] = text.split(".");
     const plain = whole.replace("-", "");
     const grouped = plain.length >= 5 ? plain.replace(/\B(?=(\d{3})+$)/g, THIN) : plain;
@@ -54,8 +61,8 @@
     return withUnit(significant(value / size), symbol);
   };
   const shownAs = (metric, value, unit) => {
-    if (unit === "1" && (metric.startsWith("accuracy.") || metric.endsWith("accuracy"))) return (value * 100).toFixed(2) + THIN + "%";
-    if (unit === "1" && metric.endsWith("-utilisation")) return (value * 100).toFixed(1) + THIN + "%";
+    if (unit === "1" && (metric.startsWith("accuracy.") || metric.endsWith("accuracy"))) return fixed(value * 100, 2) + THIN + "%";
+    if (unit === "1" && metric.endsWith("-utilisation")) return fixed(value * 100, 1) + THIN + "%";
     return humanise(value, unit);
   };
   const interval = (metric, value, low, high, unit) => {

@@ -176,6 +176,11 @@ pub enum Unsupported {
         /// Its message.
         metric_message: String,
     },
+    /// An earlier host recorded it in words.
+    Told {
+        /// The reason.
+        reason: String,
+    },
 }
 
 /// Reason why a case cannot be measured in turns with another one.
@@ -402,6 +407,11 @@ pub enum NotMeasured {
     NoLoss,
     /// The counter includes the work of the other side of a pair.
     InTurns,
+    /// An earlier host recorded it in words.
+    Told {
+        /// The reason.
+        reason: String,
+    },
     /// The record is older than this measurement.
     BeforeRecorded {
         /// The measurement.
@@ -433,6 +443,11 @@ pub enum Impossible {
         stages_ns: u64,
         /// The run, by the clock.
         run_ns: u64,
+    },
+    /// An earlier host recorded it in words.
+    Told {
+        /// The reason.
+        reason: String,
     },
 }
 
@@ -579,6 +594,7 @@ impl fmt::Display for Unsupported {
                  file"
             ),
             Self::Metric { metric_message } => formatter.write_str(metric_message),
+            Self::Told { reason } => formatter.write_str(reason),
         }
     }
 }
@@ -718,6 +734,7 @@ impl fmt::Display for NotMeasured {
                 formatter,
                 "costs are counted for one pass, and a query in mode {mode} is more than that"
             ),
+            Self::Told { reason } => formatter.write_str(reason),
             Self::BeforeRecorded { quantity } => {
                 write!(formatter, "the record predates the measurement of {quantity}")
             }
@@ -744,6 +761,7 @@ impl fmt::Display for Impossible {
                 time(*stages_ns as f64),
                 time(*run_ns as f64)
             ),
+            Self::Told { reason } => formatter.write_str(reason),
         }
     }
 }

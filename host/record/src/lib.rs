@@ -17,6 +17,7 @@ mod check;
 mod columns;
 mod conditions;
 mod device_state;
+pub mod earlier;
 mod energy;
 mod environment;
 mod file;

@@ -504,6 +504,13 @@ pub enum Doubt {
         /// State of the file.
         loss: FileLoss,
     },
+    /// An earlier host recorded it in words, without figures.
+    Earlier {
+        /// Its kind.
+        warning: WarningKind,
+        /// Its words.
+        evidence: String,
+    },
 }
 
 /// State of a file that the journal lists and that cannot be used.
@@ -702,6 +709,7 @@ impl Doubt {
             Self::OutputsNotCollected { .. } => WarningKind::OutputsNotCollected,
             Self::EndFailed { .. } => WarningKind::EndFailed,
             Self::FileLost { .. } => WarningKind::FileLost,
+            Self::Earlier { warning, .. } => *warning,
         }
     }
 
@@ -778,7 +786,8 @@ impl Doubt {
                 100.0 * disk_pages.unwrap_or(0) as f64 + mapped_pages.unwrap_or(0) as f64
             }
             Self::Invalid { ref breach } => breach.severity(),
-            Self::Simulated { .. }
+            Self::Earlier { .. }
+            | Self::Simulated { .. }
             | Self::Impossible { .. }
             | Self::NotAsAsked { .. }
             | Self::DeviceNotSampled { .. }
@@ -850,6 +859,7 @@ impl fmt::Display for Doubt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid { breach } => breach.fmt(formatter),
+            Self::Earlier { evidence, .. } => formatter.write_str(evidence),
             Self::Simulated { backend_message } => {
                 write!(formatter, "the times are not those of real hardware: {backend_message}")
             }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use host_hash::sha256;
 use host_record::{
     Axis, CaseColumns, CaseRecord, Column, ColumnData, Epoch, Learning, Outcome, OutputValues,
-    Pace, Processes, ProfiledOperator, Quantity, WorkerReport, column, part,
+    Pace, Processes, ProfiledOperator, Quantity, WorkerReport, column, earlier, part,
 };
 use serde::de::DeserializeOwned;
 
@@ -542,7 +542,7 @@ fn read_json<T: DeserializeOwned>(
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => return Err(StoreError::unread(path)(error)),
     };
-    match serde_json::from_slice::<T>(&text) {
+    match earlier::read::<T>(&text) {
         Ok(value) => {
             check_version(path, Some(version(&value)))?;
             Ok(Some(value))

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use host_record::protocol::FRAME_LIMIT;
-use host_record::{CaseRecord, GlancedLine, RECORD_VERSION};
+use host_record::{CaseRecord, GlancedLine, RECORD_VERSION, earlier};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -263,7 +263,7 @@ pub(crate) fn retain<T: DeserializeOwned>(
         line += 1;
         read_line(&mut reader, &mut buffer, path, line)?;
         let Some(text) = buffer.strip_suffix(b"\n") else { break };
-        let parsed = serde_json::from_slice::<T>(text).map_err(|error| {
+        let parsed = earlier::read::<T>(text).map_err(|error| {
             let detail = error.to_string();
             StoreError::Malformed { path: path.to_owned(), line, detail }
         })?;
@@ -281,7 +281,7 @@ pub(crate) fn parse<T: DeserializeOwned + Line>(
     line: u64,
     text: &[u8],
 ) -> Result<T, StoreError> {
-    match serde_json::from_slice::<T>(text) {
+    match earlier::read::<T>(text) {
         Ok(record) => {
             check_version(path, record.record_version())?;
             if let Some(name) = record.names().find(|name| !is_case_id(name)) {

@@ -11,7 +11,8 @@ use crate::common::*;
 use host_record::{
     CaseColumns, CaseRecord, Check, ColumnData, Energy, Epoch, Failure, Gap, Learning, Marks,
     NotMeasured, Outcome, OutputBlock, OutputValues, Phase, Precision, QUANTITIES, Quantity,
-    Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Tolerance, column,
+    Recorder, SampleBlock, SamplePhase, SampleTimes, ScheduledTimes, Tolerance, WarningKind,
+    column,
 };
 use host_store::{
     CaseFile, Counts, Database, ExportFormat, Flaw, Loss, PluginRole, ResultRecord, ResultsFolder,
@@ -25,6 +26,46 @@ fn records(folder: &RunFolder) -> Vec<CaseRecord> {
 
 fn column<'a>(columns: &'a CaseColumns, name: &str) -> &'a ColumnData {
     &columns.columns.iter().find(|column| column.name == name).expect(name).data
+}
+
+/// Runs that earlier hosts wrote, as they are kept with the documentation.
+#[test]
+fn runs_of_earlier_hosts_are_read_whole() {
+    let kept = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/h200");
+    let (mut read, mut warnings) = (0, 0);
+    for entry in fs::read_dir(&kept).expect("a folder") {
+        let folder = entry.expect("an entry").path();
+        if !folder.join("run.json").is_file() {
+            continue;
+        }
+        let run = RunFolder::open(&folder).unwrap_or_else(|error| panic!("{error}"));
+        let what = folder.display();
+        let records: Result<Vec<_>, _> = run.records().expect("a journal").collect();
+        let records = records.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(!records.is_empty(), "{what}");
+        let ids: std::collections::BTreeSet<_> =
+            records.iter().map(|record| &record.case_id).collect();
+        let glances = run.glances().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(glances.len(), ids.len(), "{what}");
+        let results = run.results().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(results.iter().all(|result| result.error.is_none()), "{what}");
+        let _ = run.glanced_results().unwrap_or_else(|error| panic!("{what}: {error}"));
+        let _ = run.recommendations().unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(run.finished().unwrap_or_else(|error| panic!("{what}: {error}")).is_some());
+        for gap in records.iter().filter_map(|record| match &record.outcome {
+            Outcome::Finished(report) => match &report.conditions.energy.as_ref()?.processor {
+                Err(gap) => Some(gap),
+                Ok(_) => None,
+            },
+            Outcome::Failed { .. } | Outcome::Gap { .. } => None,
+        }) {
+            assert!(gap.to_string().contains("energy counters"), "{what}: {gap}");
+        }
+        let few = records.iter().flat_map(|record| record.report()).flat_map(|it| &it.warnings);
+        warnings += few.filter(|warning| warning.kind() == WarningKind::FewSamples).count();
+        read += 1;
+    }
+    assert_eq!((read, warnings), (3, 4));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use host_record::{CaseRecord, MetricValue, Processes};
+use host_record::{CaseRecord, MetricValue, Processes, earlier};
 use recommender_common::observation::observation;
 use recommender_common::roofline::{Observation, Predicted, Predictor, Refusal};
 use report_common::Case;
@@ -67,13 +67,13 @@ fn observations(folder: &Path) -> Result<Vec<Observation>, Box<dyn Error>> {
     }
     let mut results: BTreeMap<String, Vec<MetricValue>> = BTreeMap::new();
     for line in fs::read_to_string(folder.join("results.jsonl"))?.lines() {
-        let line: Line = serde_json::from_str(line)?;
+        let line: Line = earlier::read(line.as_bytes())?;
         results.entry(line.case_id).or_default().extend(line.values);
     }
     let mut processes = Processes::default();
     let mut observations = Vec::new();
     for line in fs::read_to_string(folder.join("journal.jsonl"))?.lines() {
-        let record: CaseRecord = serde_json::from_str(line)?;
+        let record: CaseRecord = earlier::read(line.as_bytes())?;
         let Some(record) = processes.add(record) else { continue };
         let case = Case {
             id: record.case_id.clone(),

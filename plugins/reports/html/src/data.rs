@@ -6,7 +6,7 @@ Five hundred cases with forty metrics fit into half a megabyte, a tenth of what 
 
 use std::collections::BTreeMap;
 
-use host_page::{Figure, number_with};
+use host_page::{Figure, humanise_metric, number_with};
 use report_common::{
     Axis, Case, Group, Labels, QUANTITIES, REASON, Run, WarningKind, class, excerpt,
 };
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Id of the table of cases.
 pub(crate) const RESULTS: &str = "cases";
 
-/// Digits of a value: enough that rounding it again shows what the page shows.
+/// Digits of a value. If rounding to fewer would show other digits than the page does, the value is written whole.
 const DIGITS: usize = 9;
 
 /// Texts, each with its place.
@@ -131,6 +131,7 @@ fn metrics(run: &Run, gaps: &mut Texts) -> Vec<Value> {
                 Ok(value) => {
                     let (low, high) = result.interval.unzip();
                     let (from, to) = result.prediction().unzip();
+                    let short = |value| short(&result.metric, value, &result.unit);
                     let number = |value: Option<f64>| value.map_or(Value::Null, short);
                     let mut all = vec![
                         short(*value),
@@ -167,7 +168,7 @@ fn quantities(run: &Run, gaps: &mut Texts) -> Vec<Value> {
         }
         let column = found.into_iter().map(|found| match found {
             None => Value::Null,
-            Some(Ok(value)) => json!([short(value)]),
+            Some(Ok(value)) => json!([short(quantity.id, value, quantity.unit)]),
             Some(Err(gap)) => json!(gaps.place(excerpt(&gap.to_string(), REASON).into_owned())),
         });
         all.push(json!({
@@ -181,6 +182,24 @@ fn quantities(run: &Run, gaps: &mut Texts) -> Vec<Value> {
     all
 }
 
-fn short(value: f64) -> Value {
-    number_with(value, DIGITS)
+fn short(metric: &str, value: f64, unit: &str) -> Value {
+    let short = number_with(value, DIGITS);
+    let shown = |value| humanise_metric(metric, value, unit);
+    match short.as_f64() {
+        Some(rounded) if shown(rounded) == shown(value) => short,
+        _ => json!(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortened_value_is_shown_as_the_value_itself() {
+        let value = 34_486_252.46;
+        assert_eq!(short("throughput.samples", value, "1/s"), json!(value));
+        assert_eq!(short("throughput.samples", 34_486_252.44, "1/s"), json!(34_486_252.4));
+        assert_eq!(short("latency.p50", 1114.999_999_9, "ns"), json!(1_114.999_999_9));
+    }
 }
