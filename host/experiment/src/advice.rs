@@ -15,17 +15,14 @@ const SEARCHED: u64 = 2 << 20;
 /// Names that compilers leave, and how their components are built. Runtimes of interpreted languages contain code
 /// of compiled ones, so these come last.
 const LANGUAGES: [(&str, &str); 5] = [
-    ("componentize-py", "with componentize-py and this host's WIT file plugin-api/wit/plugin.wit"),
-    (
-        "StarlingMonkey",
-        "with `jco componentize` and this host's WIT file plugin-api/wit/plugin.wit",
-    ),
-    ("TinyGo", "with TinyGo for `wasip2` and this host's WIT file plugin-api/wit/plugin.wit"),
-    ("rustc", "for `wasm32-wasip2` with this host's crate plugin-api/guest"),
-    ("wasi-sdk", "with wasi-sdk and this host's WIT file plugin-api/wit/plugin.wit"),
+    ("componentize-py", "with componentize-py and the WIT that `host plugins sdk FOLDER` writes"),
+    ("StarlingMonkey", "with `jco componentize` and the WIT that `host plugins sdk FOLDER` writes"),
+    ("TinyGo", "with TinyGo for `wasip2` and the WIT that `host plugins sdk FOLDER` writes"),
+    ("rustc", "for `wasm32-wasip2` with the crates that `host plugins sdk FOLDER` writes"),
+    ("wasi-sdk", "with wasi-sdk and the WIT that `host plugins sdk FOLDER` writes"),
 ];
 
-const UNKNOWN: &str = "as a component, with this host's WIT file plugin-api/wit/plugin.wit";
+const UNKNOWN: &str = "as a component, with the WIT that `host plugins sdk FOLDER` writes";
 
 /// Returns advice about a guest that cannot be loaded from a file.
 pub(crate) fn advice(error: &GuestError, file: &Path) -> String {

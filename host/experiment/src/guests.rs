@@ -12,8 +12,8 @@ use host_record::{MetricValue, PluginIdentity};
 use host_registry::{GuestFile, Registry};
 use host_store::{PluginRole, RunPlugin};
 use host_wasm::{
-    Allowance, Cancel, Compiling, Description, GuestError, GuestErrorKind, Kind, Plugin, Sandbox,
-    SandboxOptions, Seen,
+    Allowance, Cancel, Compiling, Description, GuestError, GuestErrorKind, Kind, Permission,
+    Plugin, Sandbox, SandboxOptions, Seen,
 };
 use semver::{Version, VersionReq};
 use serde_json::{Map, Value};
@@ -302,6 +302,7 @@ fn find_all<'wish>(
             Some(options) => try_options(sandbox, &plugin, wish, options, &mut problems),
             None => Ok(Vec::new()),
         };
+        problems.extend(needless_grant(sandbox, file, wish));
         let hidden = registry.guest_hidden_by(file, &wish.id);
         let shadow = hidden.map(|hidden| Shadow {
             kind: kind.name(),
@@ -353,6 +354,31 @@ fn without_additions(known: &[(String, String)], mut options: Value) -> Value {
         }
     }
     options
+}
+
+/// Returns the problem of a grant that the plugin does not ask for. A permission needs both: an import of the component, and a
+/// grant in the manifest.
+fn needless_grant(sandbox: &Sandbox, file: &GuestFile, wish: &GuestWish) -> Option<GuestProblem> {
+    wish.ask?;
+    let names = sandbox.names(&file.path).ok()?;
+    if names.permissions().any(|permission| permission == Permission::MoreCases) {
+        return None;
+    }
+    let id = &wish.id;
+    Some(GuestProblem {
+        plugin: id.clone(),
+        is_missing: false,
+        message: format!(
+            "`ask` lets the recommender `{id}` measure more cases, but it does not ask for any: its component does not \
+             import `{}`",
+            Permission::MoreCases.interface()
+        ),
+        span: wish.spans.id.clone(),
+        label: "asks for no cases".into(),
+        hint: Some(
+            "remove `ask`, or use a recommender that asks, such as `batch-and-precision`".into(),
+        ),
+    })
 }
 
 /// Returns the identity of a guest in results.

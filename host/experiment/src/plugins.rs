@@ -387,7 +387,13 @@ fn guest_facts(
             facts.push(("added-sha256", json!(added.sha256)));
         }
     }
-    if let Ok(Names { world, version, imports, bytes }) = sandbox.names(&file.path) {
+    if let Ok(names) = sandbox.names(&file.path) {
+        let permissions: Vec<_> = names
+            .permissions()
+            .map(|it| format!("{}, if a manifest grants it with `{}`", it.interface(), it.key()))
+            .collect();
+        let Names { world, version, imports, bytes } = names;
+        facts.push(("permissions", json!(permissions)));
         facts.push(("bytes", json!(bytes)));
         facts.push(("world", json!(world)));
         facts.push(("tare-plugin", json!(version)));

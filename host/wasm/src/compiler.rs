@@ -49,6 +49,8 @@ const INHERITED: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 pub struct CompilerLimits {
     /// Time.
     pub time: Duration,
+    /// Further time for each whole mebibyte of the component: one that carries an interpreter is large, and not hostile.
+    pub time_per_mebibyte: Duration,
     /// Bytes of memory of the compiling process.
     pub memory_bytes: u64,
     /// Bytes of compiled code.
@@ -57,7 +59,12 @@ pub struct CompilerLimits {
 
 impl Default for CompilerLimits {
     fn default() -> Self {
-        Self { time: Duration::from_secs(120), memory_bytes: 3 << 30, code_bytes: 192 << 20 }
+        Self {
+            time: Duration::from_secs(120),
+            time_per_mebibyte: Duration::from_secs(15),
+            memory_bytes: 3 << 30,
+            code_bytes: 192 << 20,
+        }
     }
 }
 
@@ -107,6 +114,8 @@ pub(crate) fn compile_apart(
     let host = |what: &str, error: io::Error| GuestErrorKind::Host {
         detail: format!("{what} {}: {error}", program.display()),
     };
+    let mebibytes = u32::try_from(bytes.len() >> 20).unwrap_or(u32::MAX);
+    let longest = limits.time.saturating_add(limits.time_per_mebibyte.saturating_mul(mebibytes));
     let mut command = Command::new(program);
     command
         .arg(COMMAND)
@@ -139,15 +148,12 @@ pub(crate) fn compile_apart(
     let start = Instant::now();
     let mut is_told = false;
     let said = loop {
-        match has_ended.recv_timeout(LOOK.min(limits.time.saturating_sub(start.elapsed()))) {
+        match has_ended.recv_timeout(LOOK.min(longest.saturating_sub(start.elapsed()))) {
             Ok(said) => break said,
             Err(_) if cancel.is_asked() => return Err(GuestErrorKind::Cancelled),
-            Err(_) if start.elapsed() >= limits.time => {
+            Err(_) if start.elapsed() >= longest => {
                 return Err(GuestErrorKind::NotCompiled {
-                    reason: format!(
-                        "it takes longer than {} s, the limit",
-                        limits.time.as_secs_f64()
-                    ),
+                    reason: format!("it takes longer than {} s, the limit", longest.as_secs_f64()),
                 });
             }
             Err(_) if !is_told && start.elapsed() >= SLOW => {

@@ -58,4 +58,4 @@ pub use load::{Compiling, Seen};
 pub use output::Rendered;
 pub use plugin::{Allowance, Kind, Plugin, Profile};
 pub use sandbox::{Sandbox, SandboxOptions, Used};
-pub use shape::{INTERFACE_VERSION, Names};
+pub use shape::{INTERFACE_VERSION, Names, Permission};

@@ -95,6 +95,34 @@ struct Contents {
     items: usize,
 }
 
+/// Something that a plugin may do only if its component imports the interface for it, and a manifest grants it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// Measure cases beyond the matrix. A manifest grants it with `ask`.
+    MoreCases,
+}
+
+impl Permission {
+    /// All permissions.
+    pub const ALL: [Self; 1] = [Self::MoreCases];
+
+    /// Returns the interface of `tare:plugin` that is its declaration, which is also its name.
+    #[must_use]
+    pub fn interface(self) -> &'static str {
+        match self {
+            Self::MoreCases => "more-cases",
+        }
+    }
+
+    /// Returns the key of the manifest that grants it.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::MoreCases => "ask",
+        }
+    }
+}
+
 /// Facts at the top level of a component, read without compiling it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
@@ -106,6 +134,19 @@ pub struct Names {
     pub imports: Vec<String>,
     /// The size of its file.
     pub bytes: u64,
+}
+
+impl Names {
+    /// Returns the permissions that it declares by its imports.
+    pub fn permissions(&self) -> impl Iterator<Item = Permission> + '_ {
+        let imports = |permission: &Permission| {
+            self.imports.iter().any(|import| {
+                let name = import.strip_prefix("tare:plugin/").unwrap_or_default();
+                name.split('@').next() == Some(permission.interface())
+            })
+        };
+        Permission::ALL.into_iter().filter(imports)
+    }
 }
 
 /// Returns the names of a plugin.

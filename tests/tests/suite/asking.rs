@@ -103,3 +103,27 @@ fn a_search_goes_on_when_its_run_is_resumed() {
     let plan = fs::read_to_string(folder.join("plan.jsonl")).expect("the plan");
     assert_eq!(plan.lines().count(), 4, "{plan}");
 }
+
+#[test]
+fn a_permission_needs_an_import_and_a_grant() {
+    let place = Place::new();
+    // Granted, and not asked for.
+    let needless =
+        "ask = { cases = 1 }\n[[recommend]]\nplugin = \"hardware\"\nask = { cases = 1 }\n";
+    place.write("it.toml", &manifest(&format!("{WIDE}{needless}")));
+    let shown = place.run(&["validate", "it.toml"]).expect(2).stderr;
+    assert!(shown.contains("its component does not import `more-cases`"), "{shown}");
+    assert!(shown.contains("asks for no cases") && shown.contains("remove `ask`"), "{shown}");
+    assert_eq!(shown.matches("more-cases").count(), 1, "{shown}");
+    // Both keys are told.
+    let permissions = |id: &str| {
+        let info = place.run(&["--format", "json", "plugins", "info", id]).expect(0).json();
+        let plugins = info["plugins"].as_array().expect("plugins").clone();
+        plugins[0]["permissions"].clone()
+    };
+    assert_eq!(permissions("hardware"), serde_json::json!([]));
+    assert_eq!(
+        permissions("batch-and-precision"),
+        serde_json::json!(["more-cases, if a manifest grants it with `ask`"])
+    );
+}

@@ -15,18 +15,24 @@ use recommender_common::observation::observation;
 use recommender_common::roofline::{Observation, Predicted, Predictor, Refusal};
 use report_common::Case;
 
-const CONFIDENCE: f64 = 0.9;
-
 fn main() -> Result<(), Box<dyn Error>> {
     let mut page = String::new();
-    let folders: Vec<String> = std::env::args().skip(1).collect();
+    let mut folders: Vec<String> = std::env::args().skip(1).collect();
+    // A small run has no interval of a high confidence.
+    let mut confidence = 0.9;
+    if folders.first().is_some_and(|first| first == "--confidence") {
+        confidence = folders.get(1).ok_or("--confidence needs a part, such as 0.8")?.parse()?;
+        folders.drain(..2);
+    }
     let mut all: Vec<Vec<Observation>> = Vec::new();
     for folder in &folders {
         all.push(observations(Path::new(folder))?);
     }
-    page.push_str(
-        "| run | held out | predicted | in the 90 % interval | median error | 90 % of errors at most | median half-width |\n\
+    let _ = write!(
+        page,
+        "| run | held out | predicted | in the {:.0} % interval | median error | 90 % of errors at most | median half-width |\n\
          |---|---|--:|--:|--:|--:|--:|\n",
+        100.0 * confidence
     );
     for (place, folder) in folders.iter().enumerate() {
         let name = Path::new(folder).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -38,16 +44,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             .filter(|(other, _)| *other != place)
             .flat_map(|(_, run)| run.iter().cloned())
             .collect();
-        row(&mut page, &name, "batches", &batches(own, &[]));
-        if batches(own, &[]).found.is_empty() {
+        row(&mut page, &name, "batches", &batches(own, &[], confidence));
+        if batches(own, &[], confidence).found.is_empty() {
             row(
                 &mut page,
                 &name,
                 "batches, with the errors of the other runs",
-                &batches(own, &others),
+                &batches(own, &others, confidence),
             );
         }
-        row(&mut page, &name, "families", &families(own));
+        row(&mut page, &name, "families", &families(own, confidence));
     }
     #[expect(clippy::print_stdout, reason = "it is what this program is for")]
     {
@@ -110,7 +116,7 @@ impl Outcomes {
 }
 
 /// Holds out each case that has a smaller and a larger batch beside it.
-fn batches(own: &[Observation], others: &[Observation]) -> Outcomes {
+fn batches(own: &[Observation], others: &[Observation], confidence: f64) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for out in own {
         let same = || own.iter().filter(|one| one.family == out.family);
@@ -120,14 +126,14 @@ fn batches(own: &[Observation], others: &[Observation]) -> Outcomes {
             continue;
         }
         let rest = own.iter().chain(others).filter(|one| one.case != out.case).cloned();
-        let found = Predictor::new(rest).between(&out.family, out.batch, CONFIDENCE);
+        let found = Predictor::new(rest).between(&out.family, out.batch, confidence);
         outcomes.add(found, out.seconds);
     }
     outcomes
 }
 
 /// Holds out each family with ideal times.
-fn families(own: &[Observation]) -> Outcomes {
+fn families(own: &[Observation], confidence: f64) -> Outcomes {
     let mut outcomes = Outcomes::default();
     let names: BTreeSet<&String> =
         own.iter().filter(|one| one.ideal.is_some()).map(|one| &one.family).collect();
@@ -136,7 +142,7 @@ fn families(own: &[Observation]) -> Outcomes {
         let predictor = Predictor::new(rest);
         for out in own.iter().filter(|one| one.family == *name) {
             let Some(ideal) = out.ideal else { continue };
-            outcomes.add(predictor.elsewhere(&out.group, &ideal, CONFIDENCE), out.seconds);
+            outcomes.add(predictor.elsewhere(&out.group, &ideal, confidence), out.seconds);
         }
     }
     outcomes
