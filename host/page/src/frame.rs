@@ -26,7 +26,7 @@ pub const LIBRARY: &str = include_str!("../library/echarts.common.min.js");
 const LIBRARY_HASH: &str = "YfEygKujFh93/IAb9fnHhvVfEEMhU6BoP8XMBwCwE9U=";
 
 /// SHA-256 of [`SCRIPT`] in Base64. A test has the new one after a change.
-const SCRIPT_HASH: &str = "21wird6LGwb6faQ/FIb6kjaPiQlFcrl6zTaZysEXECk=";
+const SCRIPT_HASH: &str = "MQk1+YfErCI3URLe2G9diVKo2ep66ump6PyLZeuYumU=";
 
 /// Place of the scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -111,7 +111,7 @@ fn a_permission_needs_an_import_and_a_grant() {
     let needless =
         "ask = { cases = 1 }\n[[recommend]]\nplugin = \"hardware\"\nask = { cases = 1 }\n";
     place.write("it.toml", &manifest(&format!("{WIDE}{needless}")));
-    let shown = place.run(&["validate", "it.toml"]).expect(2).stderr;
+    let shown = place.run(&["validate", "it.toml"]).expect(3).stderr;
     assert!(shown.contains("its component does not import `more-cases`"), "{shown}");
     assert!(shown.contains("asks for no cases") && shown.contains("remove `ask`"), "{shown}");
     assert_eq!(shown.matches("more-cases").count(), 1, "{shown}");
