@@ -49,7 +49,7 @@ class Bar(Silent):
         if tqdm is not None:
             # A monitor would wake up beside the clock.
             tqdm.monitor_interval = 0
-            self._bar = tqdm(total=total, initial=done, desc="Measuring", unit="case", mininterval=0)
+            self._bar = tqdm(total=total, initial=done, desc="Measuring", unit="process", mininterval=0)
 
     def started(self, case: str) -> None:
         if self._bar is not None:
