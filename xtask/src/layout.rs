@@ -92,7 +92,7 @@ pub(crate) fn build(profile: Profile) -> Result<PathBuf, Failed> {
         Profile::Debug => vec!["--workspace".to_owned()],
         Profile::Release => {
             let backends = BACKENDS.iter().map(|id| format!("--package=backend-{id}"));
-            let programs = ["host-cli", "host-worker", "tare-plugin-testkit"]
+            let programs = ["host-cli", "host-worker", "tare-plugin-testkit", "tare-python"]
                 .map(|name| format!("--package={name}"));
             ["--release".to_owned()].into_iter().chain(programs).chain(backends).collect()
         }

@@ -18,6 +18,7 @@ mod runtimes;
 mod setup;
 mod shell;
 mod torch;
+mod wheel;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +44,8 @@ Tasks:
   lint                Formatting, clippy, dependency licences and advisories
   check-macos         Link the tool for macOS with its backends `cpu` and `mps`, and run nothing
   check-packages      Pack what plugin authors depend on, and build plugins on the packages elsewhere
+  check-python [FILTER …]
+                      Pack the Python package, run the quickstart with nothing but it, and run its tests
   fuzz [TARGET …] [--seconds N]
                       Search for input from strangers that breaks the tool, a minute for each target
   generate [--check]  Write the generated files, or check that they are up to date
@@ -53,6 +56,7 @@ Tasks:
                       Fetch public trained models, run them on all engines of a processor, and write
                       docs/reference/field.md
   package FOLDER      Copy the built tool, with its plugins, into a folder
+  wheel [--release]   Build the tool, and pack it as a wheel of the Python package
 ";
 
 fn main() -> ExitCode {
@@ -74,6 +78,8 @@ fn main() -> ExitCode {
         "generate" => generate::generate(rest.iter().any(|argument| argument == "--check")),
         "bench" => bench::bench(rest),
         "package" => package(rest),
+        "wheel" => wheel(rest),
+        "check-python" => wheel::check_python(rest),
         "help" | "--help" | "-h" => {
             shell::print(HELP);
             Ok(())
@@ -98,6 +104,15 @@ fn build(arguments: &[String]) -> Result<(), Failed> {
     };
     setup::setup()?;
     layout::build(profile).map(drop)
+}
+
+fn wheel(arguments: &[String]) -> Result<(), Failed> {
+    let profile = match arguments {
+        [] => Profile::Debug,
+        [flag] if flag == "--release" => Profile::Release,
+        _ => return Err(Failed::new("usage: cargo xtask wheel [--release]")),
+    };
+    wheel::wheel(profile).map(drop)
 }
 
 fn run(arguments: &[String]) -> Result<(), Failed> {

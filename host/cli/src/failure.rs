@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use host_authoring::Error as AuthoringError;
 use host_experiment::{Error as ExperimentError, GuestFailure, Hint};
@@ -18,6 +19,14 @@ use crate::visible;
 
 /// Errors of a manifest that are shown; the rest is counted.
 const MOST_SHOWN: usize = 20;
+
+/// The name of the command in hints, if this process is not the command.
+static PROGRAM: OnceLock<&str> = OnceLock::new();
+
+/// Sets the name of the command in hints, for a process that is not the command.
+pub(crate) fn call_the_program(name: &'static str) {
+    PROGRAM.get_or_init(|| name);
+}
 
 /// Failure of a command, with its exit code.
 #[derive(Debug)]
@@ -43,6 +52,32 @@ struct Report {
 struct Cause {
     words: String,
     cause: Option<Box<Cause>>,
+}
+
+/// One thing that is wrong, in parts, for a caller that shows it in its own way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong.
+    pub message: String,
+    /// Why, the nearest cause first.
+    pub causes: Vec<String>,
+    /// What to do.
+    pub help: Option<String>,
+    /// Where it is, if it is in a text.
+    pub place: Option<PlaceInText>,
+}
+
+/// A place in a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceInText {
+    /// The manifest's name.
+    pub name: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in bytes, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub label: Option<String>,
 }
 
 /// Position in a text.
@@ -111,6 +146,29 @@ impl Failure {
                 .extend(Self::new(Exit::Manifest, format!("and {more} more {errors}")).reports);
         }
         failure
+    }
+
+    /// Returns each problem in parts: message, causes, help, and place in a text.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
+        self.reports.iter().map(|report| {
+            let causes =
+                std::iter::successors(report.cause.as_ref(), |cause| cause.cause.as_deref());
+            Problem {
+                message: report.message.clone(),
+                causes: causes.map(|cause| cause.words.clone()).collect(),
+                help: report.help.clone(),
+                place: report.place.as_ref().and_then(|place| {
+                    let span = place.label.inner();
+                    let contents = place.source.read_span(span, 0, 0).ok()?;
+                    Some(PlaceInText {
+                        name: contents.name().unwrap_or_default().to_owned(),
+                        line: contents.line() + 1,
+                        column: contents.column() + 1,
+                        label: place.label.label().map(str::to_owned),
+                    })
+                }),
+            }
+        })
     }
 
     /// Iterates over the diagnostics.
@@ -333,7 +391,8 @@ fn command(words: &str, results: &Path) -> String {
         format!(" --results {}", shell_word(results))
     };
     // As it was called this time, which need not be by a name that the shell finds.
-    let program = std::env::args_os().next().unwrap_or_else(|| "host".into());
+    let called = || std::env::args_os().next().unwrap_or_else(|| "host".into());
+    let program = PROGRAM.get().map_or_else(called, Into::into);
     let program = shell_word(Path::new(&program));
     format!("{program} {words}{place}")
 }

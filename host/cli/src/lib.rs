@@ -12,6 +12,7 @@ measuring, no statistics and no SQL, and it never loads a native plugin: workers
 - `changes` puts changes between runs into words;
 - `summary` shows what a run came to, on a screen, and `notes` what its table cannot say;
 - [`exit`] lists the exit codes;
+- [`front_end`] lends these words to a caller that is not a terminal, such as the Python package;
 - `commands` has a module for each command.
 */
 
@@ -21,6 +22,7 @@ mod changes;
 mod commands;
 pub mod exit;
 mod failure;
+pub mod front_end;
 mod noise;
 mod notes;
 mod notices;

@@ -13,7 +13,7 @@ Machine formats keep every character, escaped in JSON.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use textwrap::{WordSeparator, WordSplitter};
@@ -49,6 +49,8 @@ pub(crate) struct Printer {
     is_bounded: bool,
     /// The first error of standard output.
     lost: Arc<OnceLock<io::Error>>,
+    /// Lines that are kept for a caller instead of going to standard error.
+    kept: Option<Arc<Mutex<String>>>,
 }
 
 /// Checks that data was written. A reader that has closed the pipe is not a failure.
@@ -90,7 +92,32 @@ impl Printer {
             width: declared_width().or_else(terminal::terminal_width).unwrap_or(USUAL_WIDTH),
             is_bounded: out || declared_width().is_some(),
             lost: Arc::default(),
+            kept: None,
         }
+    }
+
+    /// Returns a printer without styles that keeps its lines for [`Printer::take`] and prints none of them.
+    pub(crate) fn keeping() -> Self {
+        Self {
+            format: Format::Human,
+            quiet: false,
+            verbose: false,
+            out: Palette::new(false),
+            err: Palette::new(false),
+            out_is_terminal: false,
+            err_is_terminal: false,
+            width: USUAL_WIDTH,
+            is_bounded: false,
+            lost: Arc::default(),
+            kept: Some(Arc::default()),
+        }
+    }
+
+    /// Takes the lines that were kept so far.
+    pub(crate) fn take(&self) -> String {
+        let kept =
+            self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default()
     }
 
     pub(crate) fn format(&self) -> Format {
@@ -264,8 +291,15 @@ impl Printer {
 
     fn line(&self, text: impl Display) {
         let text = text.to_string();
-        let mut stderr = io::stderr().lock();
-        drop(writeln!(stderr, "{}", visible::printed(&text, self.err.is_on())));
+        let shown = visible::printed(&text, self.err.is_on());
+        match &self.kept {
+            Some(kept) => {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.push_str(&shown);
+                kept.push('\n');
+            }
+            None => drop(writeln!(io::stderr().lock(), "{shown}")),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ taken away: see the module `compute`.
 
 use std::path::Path;
 
-use host_store::{LostFile, RunFolder};
+use host_store::{CALLERS_METRIC, LostFile, RunFolder};
 use serde_json::{Map, Value};
 
 use crate::compute::{Extent, compute};
@@ -135,9 +135,11 @@ fn choose(
             add(&metric.id, options);
         }
     }
-    // Those that were asked for later, by this command.
+    // Those that were asked for later, by this command. Functions of a caller are not to be found here.
     for result in folder.results()? {
-        add(&result.plugin.id, &result.options);
+        if !result.plugin.id.starts_with(CALLERS_METRIC) {
+            add(&result.plugin.id, &result.options);
+        }
     }
     if !named.is_empty() {
         metrics.retain(|metric| named.contains(&metric.id));

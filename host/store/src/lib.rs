@@ -29,8 +29,8 @@ mod run;
 mod views;
 
 pub use database::{
-    Answer, Database, Reader, SyncReport, Synced, library_version as database_library_version,
-    reference,
+    Answer, Columns, Database, Reader, SyncReport, Synced,
+    library_version as database_library_version, reference,
 };
 pub use error::StoreError;
 pub use export::{ExportFormat, export, exported_views};
@@ -40,8 +40,8 @@ pub use results_folder::{
     DATABASE_FILE, DamagedRun, ResultsFolder, RunEntry, RunState, list_table,
 };
 pub use run::{
-    CaseFile, Counts, ExampleOutcomes, Flaw, GlancedValue, Loss, LostFile, LostReference, NewRun,
-    PlanLine, PlanWriter, PluginRole, Program, RecommendationRecord, Records, ResultRecord,
-    RunFinished, RunFolder, RunHeader, RunPlugin, RunWriter, TornLine,
+    CALLERS_METRIC, CaseFile, Counts, ExampleOutcomes, Flaw, GlancedValue, Loss, LostFile,
+    LostReference, NewRun, PlanLine, PlanWriter, PluginRole, Program, RecommendationRecord,
+    Records, ResultRecord, RunFinished, RunFolder, RunHeader, RunPlugin, RunWriter, TornLine,
 };
 pub use views::{EmptyViews, Past, RunViews};

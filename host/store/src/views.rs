@@ -15,9 +15,9 @@ use duckdb::{Appender, Connection, params};
 use host_record::{Table, Views};
 
 use crate::database::{
-    COLUMNS_OF_MARKS, bring_up_to_date, cases_view, confine, device_states_view, has_parquet,
-    import, in_memory, names_table, operators_view, parse, pattern_literal, samples_view, table,
-    user_query,
+    COLUMNS_OF_MARKS, Columns, bring_up_to_date, cases_view, confine, device_states_view,
+    has_parquet, import, in_memory, names_table, operators_view, parse, pattern_literal,
+    samples_view, table, user_query, user_query_in_columns,
 };
 use crate::distribution;
 use crate::error::StoreError;
@@ -210,11 +210,24 @@ impl RunViews {
     ///
     /// If it is not a query that reads, or DuckDB refuses it.
     pub fn query(&self, sql: &str) -> Result<Table, StoreError> {
-        let parsed = parse(&self.connection, sql)?;
-        for name in NAMES.iter().filter(|name| names_table(&parsed, name)) {
-            self.fill(name)?;
-        }
+        self.fill_for(sql)?;
         user_query(&self.connection, sql).map(|answer| answer.table)
+    }
+
+    /// As [`RunViews::query`], with the answer in columns.
+    ///
+    /// # Errors
+    ///
+    /// As [`RunViews::query`].
+    pub fn query_in_columns(&self, sql: &str) -> Result<Columns, StoreError> {
+        self.fill_for(sql)?;
+        user_query_in_columns(&self.connection, sql)
+    }
+
+    /// Fills the views that a query names.
+    fn fill_for(&self, sql: &str) -> Result<(), StoreError> {
+        let parsed = parse(&self.connection, sql)?;
+        NAMES.iter().filter(|name| names_table(&parsed, name)).try_for_each(|name| self.fill(name))
     }
 
     /// Writes a view, or a view over files, to a file in one of DuckDB's formats.

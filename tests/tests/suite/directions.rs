@@ -90,6 +90,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "host-wasm",
         ],
     ),
+    // A front end like the command line, whose words it takes.
+    (
+        "tare-python",
+        &[
+            "host-cli",
+            "host-experiment",
+            "host-hash",
+            "host-manifest",
+            "host-plan",
+            "host-record",
+            "host-store",
+        ],
+    ),
     ("tare-plugin-api", &[]),
     ("tare-plugin-guest", &["tare-statistics"]),
     ("tare-plugin-testkit", &["tare-descendants", "tare-plugin-api"]),
@@ -133,6 +146,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     // The application never opens a native plugin; workers do.
     ("host-experiment", &["tare-plugin-api", "host-worker", "host-measure"]),
     ("host-cli", &["tare-plugin-api", "host-worker", "host-measure"]),
+    ("tare-python", &["tare-plugin-api", "host-worker", "host-measure"]),
     // Authors of a backend need no other crate.
     ("tare-plugin-api", &["host-record", "serde", "serde_json", "tracing"]),
 ];

@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use duckdb::types::{TimeUnit, Value, ValueRef};
 use duckdb::{AccessMode, Config, Connection};
 use host_record::{Cell, Table};
@@ -39,6 +41,15 @@ pub struct Answer {
     pub nested: BTreeSet<usize>,
     /// Whether the query read the samples of cases.
     pub reads_samples: bool,
+}
+
+/// The answer to a query in columns, as DuckDB made them.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    /// Names and types of the columns.
+    pub schema: SchemaRef,
+    /// Their values, some thousand rows at a time.
+    pub batches: Vec<RecordBatch>,
 }
 
 /// Returns the path of a database file's log.
@@ -198,6 +209,23 @@ pub(crate) fn user_query(connection: &Connection, sql: &str) -> Result<Answer, S
     let (table, nested) = answer(connection, sql, &[])
         .map_err(|error| StoreError::Query { detail: duckdb_message(&error) })?;
     Ok(Answer { table, nested, reads_samples: names_table(&parsed, SAMPLES_VIEW) })
+}
+
+/// Runs a user's query as [`user_query`] does, and returns its columns as Arrow has them.
+pub(crate) fn user_query_in_columns(
+    connection: &Connection,
+    sql: &str,
+) -> Result<Columns, StoreError> {
+    parse(connection, sql)?;
+    let failed = |error: duckdb::Error| StoreError::Query { detail: duckdb_message(&error) };
+    let mut statement = connection.prepare(sql).map_err(failed)?;
+    let schema = statement.query_arrow([]).map_err(failed)?.get_schema();
+    // The iterator that `query_arrow` returns panics if DuckDB fails.
+    let mut batches = Vec::new();
+    while let Some(batch) = statement.step().map_err(failed)? {
+        batches.push(RecordBatch::from(batch));
+    }
+    Ok(Columns { schema, batches })
 }
 
 /// Parses a user's query with DuckDB's own parser, and returns the statement's tree.

@@ -14,10 +14,10 @@ mod schema;
 
 pub use cases::reference;
 pub(crate) use cases::view as cases_view;
-pub use connection::Answer;
+pub use connection::{Answer, Columns};
 pub(crate) use connection::{
     SAMPLES_VIEW, confine, in_memory, lists_tables, names_table, parse, path_literal,
-    pattern_literal, table, user_query,
+    pattern_literal, table, user_query, user_query_in_columns,
 };
 pub(crate) use import::import;
 use schema::MIGRATIONS;
@@ -221,6 +221,28 @@ impl Database {
         sql: &str,
         patience: Duration,
     ) -> Result<Answer, StoreError> {
+        user_query(&Self::open_to_query(results, sql, patience)?, sql)
+    }
+
+    /// As [`Database::query`], with the answer in columns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Database::query`].
+    pub fn query_in_columns(
+        results: &ResultsFolder,
+        sql: &str,
+        patience: Duration,
+    ) -> Result<Columns, StoreError> {
+        user_query_in_columns(&Self::open_to_query(results, sql, patience)?, sql)
+    }
+
+    /// Opens the file for one query of a user's, with the views that it names.
+    fn open_to_query(
+        results: &ResultsFolder,
+        sql: &str,
+        patience: Duration,
+    ) -> Result<Connection, StoreError> {
         let (connection, results) = Self::open_to_read(results, patience)?;
         let path = results.database_path();
         // The stored view has relative names, which a confined connection must not follow.
@@ -247,7 +269,7 @@ impl Database {
             made.map_err(failed(&path, "read the samples"))?;
         }
         confine(&connection, &results.path().join("runs"))?;
-        user_query(&connection, sql)
+        Ok(connection)
     }
 
     /// Opens the database for queries of the host's own, which read tables and no files. While it is open, no other

@@ -189,6 +189,10 @@ impl From<&CaseSpec> for PlanLine {
     }
 }
 
+/// Prefix of the ids of metrics that are functions of a caller, such as a Python script. They ran in the caller's process,
+/// without a sandbox, and only the caller can compute them again.
+pub const CALLERS_METRIC: &str = "python:";
+
 /// A line of `results.jsonl`: the answer of one metric plugin with one set of options for one case.
 ///
 /// A later line for the same case, plugin id and options replaces an earlier one, so metrics can be recomputed at any

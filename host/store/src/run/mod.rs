@@ -27,8 +27,8 @@ pub use flaws::Flaw;
 pub use folder::{Records, RunFolder};
 pub use glanced::{ExampleOutcomes, GlancedValue};
 pub use header::{
-    Counts, NewRun, PlanLine, PluginRole, Program, RecommendationRecord, ResultRecord, RunFinished,
-    RunHeader, RunPlugin,
+    CALLERS_METRIC, Counts, NewRun, PlanLine, PluginRole, Program, RecommendationRecord,
+    ResultRecord, RunFinished, RunHeader, RunPlugin,
 };
 pub use lines::TornLine;
 pub use lost::{CaseFile, Loss, LostFile};

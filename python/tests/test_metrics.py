@@ -1,0 +1,80 @@
+"""Metrics that are Python functions."""
+
+import json
+import math
+
+import pytest
+
+import tare
+from conftest import small
+
+
+@tare.metric(unit="ns", direction="lower")
+def spread(samples, case):
+    """The interquartile range."""
+    latency = samples.to_polars()["latency_ns"]
+    assert set(samples.to_polars()["phase"]) == {"measured"} and case["outcome"] == "finished"
+    return latency.quantile(0.75) - latency.quantile(0.25)
+
+
+def test_values_are_kept_in_the_run_and_marked_as_not_sandboxed(tmp_path):
+    run = small(tmp_path, metric=["latency", spread]).run()
+    rows = [row for row in run.results.rows() if row["metric"] == "python:spread"]
+    assert len(rows) == 2 and all(row["value"] >= 0 for row in rows)
+    assert {(row["sandboxed"], row["unit"], row["direction"]) for row in rows} == {(False, "ns", "lower")}
+    assert all(row["sandboxed"] for row in run.results.rows() if row["metric"] == "latency.p50")
+    kept = tare.results(tmp_path).sql(
+        "SELECT value, attributes FROM benchmark_results WHERE metric = 'python:spread' ORDER BY value"
+    ).rows()
+    assert [row["value"] for row in kept] == sorted(row["value"] for row in rows)
+    assert json.loads(kept[0]["attributes"])["sandbox"] == "none"
+
+
+def test_several_numbers_have_names_and_a_new_function_replaces_the_old(tmp_path):
+    run = small(tmp_path, batch=1).run()
+
+    def ends(samples, case):
+        latency = samples.to_arrow()["latency_ns"].to_pylist()
+        return {"first": latency[0], "last": latency[-1]}
+
+    run.compute(ends)
+    names = [row["metric"] for row in run.results.rows()]
+    assert names.count("python:ends.first") == names.count("python:ends.last") == 1
+
+    @tare.metric("ends")
+    def other(samples, case):
+        return 1.0
+
+    run.compute(other)
+    names = [row["metric"] for row in run.results.rows()]
+    assert "python:ends" in names and "python:ends.first" not in names
+
+
+def test_a_metric_that_raises_costs_its_own_value_only(tmp_path):
+    def picky(samples, case):
+        if case["batch"] == 8:
+            raise LookupError("there is no batch of 8")
+        return 1.0
+
+    def infinite(samples, case):
+        return math.inf
+
+    with pytest.raises(tare.PluginError, match="`picky`.*LookupError: there is no batch of 8") as raised:
+        small(tmp_path, metric=["latency", picky, infinite, spread]).run()
+    error = raised.value
+    assert isinstance(error.__cause__, LookupError) and "2 more such errors" in str(error)
+    rows = error.run.results.rows()
+    picked = {row["batch"]: row for row in rows if row["metric"] == "python:picky"}
+    assert picked[1]["value"] == 1.0 and picked[8]["value"] is None
+    assert "there is no batch of 8" in picked[8]["gap_reason"]
+    assert len([row for row in rows if row["metric"] == "python:spread"]) == 2
+    assert error.run.is_finished
+    assert {row["value"] for row in rows if row["metric"] == "python:infinite"} == {None}
+
+
+def test_wrong_descriptions_are_refused_before_anything_is_measured(tmp_path):
+    with pytest.raises(tare.UsageError, match="did you mean `lower`"):
+        tare.metric(direction="lowr")
+    with pytest.raises(tare.UsageError, match="cannot be the name"):
+        small(tmp_path, metric=[lambda samples, case: 1.0])
+    assert not list(tmp_path.iterdir())
