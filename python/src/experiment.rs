@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::raised;
-use crate::settings;
+use crate::settings::settings;
 use crate::table::Table;
 use crate::watch::{Done, beside};
 
