@@ -1,6 +1,6 @@
 //! Manifests, plans and runs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::raised;
-use crate::settings;
+use crate::settings::settings;
 use crate::table::Table;
 use crate::watch::{Done, beside};
 

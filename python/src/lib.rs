@@ -10,20 +10,11 @@ mod errors;
 mod experiment;
 mod metrics;
 mod results;
+mod settings;
 mod table;
 mod watch;
 
-use std::path::PathBuf;
-
-use host_experiment::Settings;
 use pyo3::prelude::*;
-
-/// Returns the settings: those of the environment, and the installation that the package carries.
-fn settings(installation: &str, results: Option<PathBuf>, plugins: Vec<PathBuf>) -> Settings {
-    let mut settings = Settings { results, plugins, ..Settings::of_this_process() };
-    settings.places.executable_folder = Some(installation.into());
-    settings
-}
 
 /// The compiled part of the package `tare`.
 #[pymodule]

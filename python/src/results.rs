@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{raised, raised_by_store};
-use crate::settings;
+use crate::settings::settings;
 use crate::table::Table;
 use crate::watch::beside;
 
