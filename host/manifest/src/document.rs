@@ -369,7 +369,7 @@ table! {
         /// Time limit of a task, which measures a block of cases. When absent: the partition's.
         "time" time: Nanoseconds, optional;
         /// Whether a task has its node for itself. If not, other jobs disturb the measurement, and each result
-        /// has a warning.
+        /// records that its node was shared.
         "exclusive" exclusive: bool, default "true";
         /// At most this many tasks run at the same time. When absent: as many as the cluster lets.
         "array-limit" array_limit: Positive, optional;
