@@ -191,6 +191,9 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Do a part of a run on a node of a cluster: used by the tasks that `run --on slurm` submits.
+    #[command(hide = true)]
+    RunPart(RunPartArguments),
     /// Write files that are generated from the code: used when the tool is built.
     #[command(subcommand, hide = true)]
     Generate(GenerateCommand),
@@ -231,16 +234,45 @@ pub struct RunArguments {
     #[arg(
         value_name = "MANIFEST",
         value_hint = ValueHint::FilePath,
-        required_unless_present = "resume"
+        required_unless_present_any = ["resume", "attach"]
     )]
     pub manifest: Option<PathBuf>,
     /// Continue an interrupted run: its id, a part of it, its folder, or `latest`. Finished cases are
     /// kept. It uses the manifest as it was when the run began.
-    #[arg(long, value_name = "RUN", conflicts_with = "manifest")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["manifest", "on"])]
     pub resume: Option<String>,
+    /// What executes the cases, in place of the manifest's `[execution] engine`.
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub on: Option<EngineArgument>,
+    /// Follow a run on a cluster that was left: its id, a part of it, its folder, or `latest`. What its tasks have
+    /// measured is taken over, and what is missing is submitted again.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["manifest", "resume", "on"])]
+    pub attach: Option<String>,
     /// Options of every run.
     #[command(flatten)]
     pub options: OptionsOfRuns,
+}
+
+/// An engine that executes cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineArgument {
+    /// This machine.
+    Local,
+    /// The nodes of a cluster, through Slurm.
+    Slurm,
+}
+
+/// Arguments of `run-part`.
+#[derive(Debug, Args)]
+pub struct RunPartArguments {
+    /// The run folder.
+    pub run: PathBuf,
+    /// Measure the block of this number and that of the task in its array.
+    #[arg(long, value_name = "N", required_unless_present = "facts")]
+    pub offset: Option<u64>,
+    /// Write the facts of this node for the kind of node of this number.
+    #[arg(long, value_name = "N", conflicts_with = "offset")]
+    pub facts: Option<usize>,
 }
 
 /// Options of `run` and `bench`.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use host_authoring::Error as AuthoringError;
-use host_experiment::{Error as ExperimentError, GuestFailure, Hint};
+use host_experiment::{ClusterError, Error as ExperimentError, GuestFailure, Hint};
 use host_manifest::ManifestErrors;
 use host_registry::RegistryError;
 use host_runtime::RuntimeError;
@@ -308,6 +308,17 @@ impl From<ExperimentError> for Failure {
             ExperimentError::Sandbox(source) => failure(Exit::Failure).because(source),
             ExperimentError::NotACheck { source, .. } => failure(Exit::Failure).because(source),
             ExperimentError::Io { source, .. } => failure(Exit::Failure).because(source),
+            ExperimentError::Cluster(
+                ClusterError::NoPartition { .. } | ClusterError::PairApart { .. },
+            ) => failure(Exit::Manifest),
+            ExperimentError::Cluster(ClusterError::NotOfACluster { .. }) => failure(Exit::Results),
+            ExperimentError::Cluster(error) => {
+                let source = std::error::Error::source(&error).map(ToString::to_string);
+                match source {
+                    Some(source) => failure(Exit::Failure).because(std::io::Error::other(source)),
+                    None => failure(Exit::Failure),
+                }
+            }
             ExperimentError::Interrupted => failure(Exit::Interrupted),
             ExperimentError::NoWorker { .. }
             | ExperimentError::NoTestkit { .. }
@@ -361,6 +372,10 @@ fn words(hint: &Hint) -> String {
             let command = resume_command(run, results);
             format!("when that is mended, do the rest with: {command}")
         }
+        Hint::Attach { run, results } => {
+            let command = attach_command(run, results);
+            format!("when that is mended, do the rest with: {command}")
+        }
         Hint::Text(text) => text.clone(),
     }
 }
@@ -377,6 +392,11 @@ pub(crate) fn of_guests(failure: Option<GuestFailure>) -> Exit {
 /// Returns the command that resumes a run.
 pub(crate) fn resume_command(run: &str, results: &Path) -> String {
     command(&format!("run --resume {run}"), results)
+}
+
+/// Returns the command that follows a run on a cluster again.
+pub(crate) fn attach_command(run: &str, results: &Path) -> String {
+    command(&format!("run --attach {run}"), results)
 }
 
 /// The command that shows a run.

@@ -111,6 +111,7 @@ fn execute(command: &Command, settings: &Settings, printer: &Printer) -> Result<
         Command::Doctor(arguments) => commands::doctor::doctor(arguments, settings, printer),
         Command::Report(arguments) => commands::report::report(arguments, settings, printer),
         Command::Serve(arguments) => commands::serve::serve(arguments, settings, printer),
+        Command::RunPart(arguments) => commands::run_part::run_part(arguments, settings, printer),
         Command::Completions { shell } => Ok(commands::generate::completions(*shell, printer)),
         Command::Generate(command) => commands::generate::generate(command, printer),
     }
@@ -134,6 +135,7 @@ fn log(global: &GlobalArguments, printer: &Printer) {
         "run",
         "runtime",
         "serve",
+        "slurm",
         "store",
         "wasm",
     ];

@@ -13,6 +13,7 @@ use crate::notes;
 use crate::printer::{Printer, STATUS};
 use crate::progress::Bar;
 use crate::runtimes::Watch;
+use crate::terminal;
 use crate::visible::{self, wrapped};
 use host_experiment::units;
 
@@ -31,6 +32,22 @@ impl<'printer> Console<'printer> {
     pub(crate) fn new(printer: &'printer Printer) -> Self {
         let bytes = Watch::new(printer);
         Self { printer, bar: None, bytes, helped: None, metric_errors: BTreeMap::new() }
+    }
+
+    /// Prints a status line above the bar, if there is one.
+    fn say(&self, verb: &str, text: impl std::fmt::Display) {
+        match &self.bar {
+            Some(bar) => bar.suspended(|| self.printer.status(verb, text)),
+            None => self.printer.status(verb, text),
+        }
+    }
+
+    /// Prints a warning above the bar, if there is one.
+    fn warn(&self, text: impl std::fmt::Display, help: Option<&str>) {
+        match &self.bar {
+            Some(bar) => bar.suspended(|| self.printer.warning(text, help)),
+            None => self.printer.warning(text, help),
+        }
     }
 }
 
@@ -140,6 +157,28 @@ impl Observer for Console<'_> {
                 error.hint().as_deref(),
             ),
             Notice::OtherReport(change) => printer.warning(change, None),
+            Notice::GatheringFacts { kind, job } => {
+                printer.status("Asking", format_args!("nodes of {kind} what they have: job {job}"));
+            }
+            Notice::Submitted { job, tasks, kind } => {
+                let tasks = units::count(tasks, "task", "tasks");
+                self.say("Submitted", format_args!("job {job} with {tasks} to {kind}"));
+            }
+            Notice::Unreachable(error) => self.warn(
+                format_args!("{error}; it is asked again"),
+                Some("tasks that run go on meanwhile"),
+            ),
+            Notice::TaskDied { case, node, state, again } => {
+                let then = if again { "it is tried again" } else { "it has failed" };
+                self.warn(
+                    format_args!("the task on node {node} ended ({state}) while it measured {case}; {then}"),
+                    None,
+                );
+            }
+            Notice::LeftRunning { jobs } => {
+                self.say("Left", format_args!("{} in the queue", jobs_in_words(jobs)));
+            }
+            Notice::Cancelled { jobs } => self.say("Cancelled", jobs_in_words(jobs)),
             Notice::NotIndexed(error) => {
                 let hint = error.hint();
                 let hint = hint.as_deref().unwrap_or("`host results sync` brings it in later");
@@ -165,6 +204,9 @@ impl Observer for Console<'_> {
             (Progress::CaseStarted(case), Some(bar)) => bar.case_started(case),
             (Progress::PhaseEntered(case, phase), Some(bar)) => bar.phase_entered(case, phase),
             (Progress::CaseFinished(record), Some(bar)) => bar.case_finished(record),
+            (Progress::Tasks { queued, running, done, failed }, Some(bar)) => {
+                bar.tasks(queued, running, done, failed);
+            }
             (Progress::Measured, bar) => {
                 if let Some(bar) = bar.take() {
                     bar.clear();
@@ -181,8 +223,25 @@ impl Observer for Console<'_> {
         }
     }
 
+    fn cancels_jobs(&mut self, jobs: &[u64]) -> bool {
+        let question = format!("cancel {}? Otherwise they go on. [y/N] ", jobs_in_words(jobs));
+        match &self.bar {
+            Some(bar) => bar.suspended(|| terminal::confirms(&question)),
+            None => terminal::confirms(&question),
+        }
+    }
+
     fn shows_pip(&self) -> bool {
         self.printer.shows_progress()
+    }
+}
+
+/// Names jobs: `job 7`, `jobs 7 and 2 more`.
+fn jobs_in_words(jobs: &[u64]) -> String {
+    match jobs {
+        [] => "no job".to_owned(),
+        [job] => format!("job {job}"),
+        [first, rest @ ..] => format!("jobs {first} and {} more", rest.len()),
     }
 }
 

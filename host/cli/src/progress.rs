@@ -33,6 +33,8 @@ pub(crate) struct Bar<'printer> {
     failures: u64,
     /// Reasons of failures that were shown.
     reasons: BTreeSet<String>,
+    /// The states of tasks that were shown last.
+    said: String,
 }
 
 impl<'printer> Bar<'printer> {
@@ -49,12 +51,40 @@ impl<'printer> Bar<'printer> {
         bar.set_style(style.progress_chars("━╸ "));
         bar.set_prefix(printer.status_palette().verb(format_args!("{:>11}", "Measuring")));
         bar.set_position(done);
-        Self { printer, bar, common, total, done, failures: 0, reasons: BTreeSet::new() }
+        Self {
+            printer,
+            bar,
+            common,
+            total,
+            done,
+            failures: 0,
+            reasons: BTreeSet::new(),
+            said: String::new(),
+        }
     }
 
     /// Removes the bar.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
+    }
+
+    /// Does something else on the terminal.
+    pub(crate) fn suspended<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.bar.suspend(work)
+    }
+
+    /// Shows the states of tasks on a cluster.
+    pub(crate) fn tasks(&mut self, queued: u64, running: u64, done: u64, failed: u64) {
+        let counts = [(queued, "queued"), (running, "running"), (done, "done"), (failed, "failed")];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<_> = counts.map(|(count, state)| format!("{count} {state}")).collect();
+        let text = format!("tasks: {}", counts.join(", "));
+        // A log has a line when something has changed.
+        if self.said != text && !self.printer.shows_progress() {
+            self.line("Tasks", text.trim_start_matches("tasks: "));
+        }
+        self.message(&text);
+        self.said = text;
     }
 
     fn line(&self, verb: &str, text: &str) {

@@ -16,6 +16,20 @@ pub(crate) fn terminal_width() -> Option<usize> {
     columns(std::io::stdout().as_fd()).or_else(|| columns(std::io::stderr().as_fd()))
 }
 
+/// Asks a question on the terminal. Without a terminal the answer is no.
+pub(crate) fn confirms(question: &str) -> bool {
+    use std::io::{IsTerminal as _, Write as _};
+    let (stdin, mut stderr) = (io::stdin(), io::stderr());
+    if !stdin.is_terminal() || !stderr.is_terminal() {
+        return false;
+    }
+    let asked = stderr.write_all(question.as_bytes()).and_then(|()| stderr.flush());
+    let mut answer = String::new();
+    asked.is_ok()
+        && stdin.read_line(&mut answer).is_ok()
+        && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
 /// Calls `handle`, on its own thread, each time this process is asked to end: with
 /// SIGINT, as Ctrl-C does, SIGTERM or SIGHUP. Those that it was started to ignore stay ignored, as
 /// `nohup` asks for SIGHUP.

@@ -299,7 +299,8 @@ impl Manifest {
     ) -> Result<Plan, Vec<PlanError>> {
         let Files { models, structures, data, .. } = files;
         let (models, structures, data) = (models.clone(), structures.clone(), data.clone());
-        let (machine, memory_bytes) = (host_machine::name(), memory());
+        let here = || (host_machine::name(), memory());
+        let (machine, memory_bytes) = files.place.clone().unwrap_or_else(here);
         Plan::new(experiment, Facts { machine, memory_bytes, models, structures, data, backends })
     }
 
@@ -623,11 +624,18 @@ pub(crate) struct Files {
     structures: BTreeMap<FileId, ModelStructure>,
     data: BTreeMap<PathBuf, String>,
     pub(crate) architectures: Architectures,
+    /// The machine that cases are planned for, and the memory of a process on it, if it is not this one.
+    pub(crate) place: Option<(String, Option<u64>)>,
     /// Their paths on this machine.
     paths: LocalPaths,
 }
 
 impl Files {
+    /// Returns all files that have a path on this machine.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &FileId> {
+        self.paths.files()
+    }
+
     /// Finds all files that models consist of, and hashes them; then gives the executor the paths of models, data
     /// and these backends on this machine.
     ///
@@ -693,7 +701,7 @@ impl Files {
 }
 
 /// Returns the memory that a process can get at most: the machine's, or the limit of the control group.
-fn memory() -> Option<u64> {
+pub(crate) fn memory() -> Option<u64> {
     let machine = Machine::this();
     let limit = machine.control_group().memory_bytes.and_then(Limit::at);
     let all = machine.memory().map(|memory| memory.total);

@@ -14,6 +14,7 @@ use host_runtime::RuntimeError;
 use host_store::StoreError;
 use host_wasm::{GuestError, Kind};
 
+use crate::cluster::ClusterError;
 use crate::problem::GuestProblem;
 
 /// The result of a call.
@@ -337,6 +338,9 @@ pub enum Error {
         /// The worker's failure.
         reason: String,
     },
+    /// A run on a cluster failed.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     /// Interrupted before the first case.
     #[error("interrupted before anything was measured")]
     Interrupted,
@@ -430,6 +434,13 @@ pub enum Hint {
         /// The results folder that it lies in.
         results: PathBuf,
     },
+    /// Follow the run again, once the reason is mended: what is missing is submitted again.
+    Attach {
+        /// The run's id.
+        run: String,
+        /// The results folder that it lies in.
+        results: PathBuf,
+    },
     /// A sentence from the crate that the error comes from.
     Text(String),
 }
@@ -465,6 +476,29 @@ impl Error {
                 text("export it again; `onnx.checker.check_model` of the package `onnx` tells more")
             }
             Self::Architecture(error) => error.hint().map(Hint::Text),
+            Self::Cluster(ClusterError::Slurm(error)) => error.hint().and_then(text),
+            Self::Cluster(ClusterError::Unmeasured { run, results, .. }) => {
+                Some(Hint::Attach { run: run.clone(), results: results.clone() })
+            }
+            Self::Cluster(ClusterError::OtherPlugin { .. } | ClusterError::OtherFile { .. }) => {
+                text(
+                    "use the same files on this machine and on all nodes, such as by a shared folder",
+                )
+            }
+            Self::Cluster(ClusterError::NoPlugin { .. }) => text(
+                "install it where the nodes see it, such as in a shared folder that `--plugins` names",
+            ),
+            Self::Cluster(ClusterError::NoPartition { .. }) => {
+                text("correct `partition` under `[execution]`")
+            }
+            Self::Cluster(ClusterError::PairApart { .. }) => {
+                text("name one kind of node that has both, under `[execution]`")
+            }
+            Self::Cluster(
+                ClusterError::NoFacts { .. }
+                | ClusterError::Block { .. }
+                | ClusterError::NotOfACluster { .. },
+            ) => None,
             Self::NoCache => text("set XDG_CACHE_HOME, or HOME, to an absolute path"),
             Self::NoBackend => Some(Hint::ListPlugins),
             Self::Guest(problem) => problem.hint.clone().map(Hint::Text),

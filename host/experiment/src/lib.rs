@@ -33,6 +33,7 @@ mod architectures;
 mod asking;
 mod backends;
 mod between;
+mod cluster;
 mod compare;
 mod compute;
 mod computed;
@@ -75,6 +76,7 @@ pub mod units;
 mod verdict;
 
 pub use between::{Sides, between};
+pub use cluster::{ClusterError, TaskSummary, probe_node, run_block};
 pub use compare::{
     Change, Compared, Comparison, Difference, Doubt, FALSE_DISCOVERIES, MetricChange, Needed,
     POWER, RunName, compare,
@@ -97,6 +99,7 @@ pub use guests::{Guest, GuestWish, Guests, WishSpans, Wishes, sandbox};
 pub use history::{
     History, HistoryOptions, MOST_POINTS, Mark, Point, Series, expected_by_chance, history, short,
 };
+pub use host_record::Engine;
 pub use host_run::Interrupt;
 pub use inspect::{
     EngineAnswer, Inspection, Meaning, ModelManifest, ask_engines, inspect, manifest_for,
@@ -114,7 +117,7 @@ pub use quick::{Quick, QuickManifest};
 pub use recompute::{RecomputeOptions, Recomputed, recompute};
 pub use reports::{GuestFailure, ReportOptions, Reports, WrittenReport, report, report_again};
 pub use results::{Advice, CaseResults, RunResults, index, results_of};
-pub use run::{Advised, ExecutedRun, Missing, Resumed, RunOptions, recommend, resume, run};
+pub use run::{Advised, ExecutedRun, Missing, Resumed, RunOptions, attach, recommend, resume, run};
 pub use runtime_list::{
     MISSING, NAMED_MISSING, NAMED_OTHER, RuntimeEntry, RuntimeNotice, UNAVAILABLE, folder_name,
     list_runtimes, no_runtime_error, owners, taker,

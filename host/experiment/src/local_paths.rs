@@ -18,6 +18,10 @@ impl LocalPaths {
         self.plugins.insert(identity.clone(), plugin);
     }
 
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FileId> {
+        self.files.keys()
+    }
+
     pub(crate) fn add_file(&mut self, file: FileId, path: &Path) {
         self.files.insert(file, path.to_owned());
     }

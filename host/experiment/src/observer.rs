@@ -4,6 +4,7 @@ use host_plan::Plan;
 use host_record::{CaseKey, CaseRecord, CaseSpec, Phase};
 use host_registry::{BackendPlugin, RegistryError};
 use host_runtime::{Outcome, Step};
+use host_slurm::SlurmError;
 use host_store::{LostFile, LostReference, StoreError, TornLine};
 use host_wasm::{Compiling, GuestError};
 
@@ -110,6 +111,45 @@ pub enum Notice<'a> {
     },
     /// A report of an old run is made by another build of its plugin.
     OtherReport(&'a Change),
+    /// A job was submitted that tells what nodes of a kind have.
+    GatheringFacts {
+        /// The kind of node, in words.
+        kind: &'a str,
+        /// The job's id.
+        job: u64,
+    },
+    /// A job was submitted that measures.
+    Submitted {
+        /// The job's id.
+        job: u64,
+        /// Its number of tasks.
+        tasks: u64,
+        /// The kind of node, in words.
+        kind: &'a str,
+    },
+    /// The cluster does not answer; it is asked again.
+    Unreachable(&'a SlurmError),
+    /// A task ended while it measured a case.
+    TaskDied {
+        /// The case.
+        case: &'a CaseKey,
+        /// The node.
+        node: &'a str,
+        /// How it ended, in the engine's word.
+        state: &'a str,
+        /// Whether the case is tried again.
+        again: bool,
+    },
+    /// The user stopped following, and jobs go on.
+    LeftRunning {
+        /// The ids of the jobs.
+        jobs: &'a [u64],
+    },
+    /// The user stopped the run, and jobs are cancelled.
+    Cancelled {
+        /// The ids of the jobs.
+        jobs: &'a [u64],
+    },
     /// The run is kept in its folder, and not in the database.
     NotIndexed(&'a StoreError),
 }
@@ -140,6 +180,17 @@ pub enum Progress<'a> {
     PhaseEntered(&'a CaseSpec, Phase),
     /// Called when a case has ended and is recorded; or was a gap, and never started.
     CaseFinished(&'a CaseRecord),
+    /// States of the tasks on a cluster that measure.
+    Tasks {
+        /// Waiting.
+        queued: u64,
+        /// Running.
+        running: u64,
+        /// Ended, with all their cases recorded.
+        done: u64,
+        /// Ended without.
+        failed: u64,
+    },
     /// No further case will be measured.
     Measured,
     /// The files of an architecture are being written.
@@ -171,6 +222,13 @@ pub trait Observer {
     /// Called with progress.
     fn progress(&mut self, progress: Progress<'_>) {
         let _ = progress;
+    }
+
+    /// Returns whether jobs of a run that is interrupted are to be cancelled. Otherwise they go on, and the run can be
+    /// followed again later.
+    fn cancels_jobs(&mut self, jobs: &[u64]) -> bool {
+        let _ = jobs;
+        false
     }
 
     /// Returns whether pip may write its own progress to standard error.

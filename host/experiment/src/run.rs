@@ -14,19 +14,22 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use host_plan::{Plan, PlannedCase, PlannedPair};
-use host_record::{CaseRecord, CaseSpec, Outcome, OutputBlock, Recorder, SampleBlock, Views};
+use host_record::{
+    CaseRecord, CaseSpec, Engine, Outcome, OutputBlock, Recorder, SampleBlock, Views,
+};
 use host_run::{DescribeError, Interrupt, LocalExecutor, RunError, RunSummary, UnfinishedPair};
 use host_store::{
-    EmptyViews, NewRun, Past, PlanLine, PluginRole, RecommendationRecord, ResultsFolder, RunFolder,
-    RunPlugin, RunViews, RunWriter, StoreError,
+    EmptyViews, NewRun, Past, PlanLine, PluginRole, Program, RecommendationRecord, ResultsFolder,
+    RunFolder, RunPlugin, RunViews, RunWriter, StoreError,
 };
 use host_wasm::{Advice, Cancel, GuestErrorKind, MoreCases, Sandbox};
 
 use crate::asking::{Planner, Wishes};
 use crate::backends::{ChosenBackend, Described, describe_backends, executor, install_missing};
+use crate::cluster::{self, Cluster, ClusterError, Followed, Kinds, State, Submitter, Work};
 use crate::compute::{Extent, compute};
 use crate::computed::Computed;
-use crate::draft::{Checked, Draft, Manifest};
+use crate::draft::{Checked, Draft, Files, Manifest};
 use crate::error::{Change, Error, Result};
 use crate::guests::{Guest, Guests};
 use crate::noise::{Noise, are_processors};
@@ -50,6 +53,8 @@ pub struct RunOptions {
     pub install: bool,
     /// The folder that reports are written to; `None`: into the run folder.
     pub reports: Option<PathBuf>,
+    /// What executes the cases; `None`: what the manifest says.
+    pub on: Option<Engine>,
 }
 
 /// A run that was executed, to its end or until it was interrupted.
@@ -68,6 +73,8 @@ pub struct ExecutedRun {
     pub database: Option<PathBuf>,
     /// The last guest that failed, so that its output is missing.
     pub guest_failure: Option<GuestFailure>,
+    /// Whether its cases are measured on a cluster, where they may go on after an interruption.
+    pub on_cluster: bool,
 }
 
 /// Parts of an interrupted run that are missing, apart from cases.
@@ -144,6 +151,27 @@ pub fn resume(
     }
 }
 
+/// Follows a run whose cases are measured on a cluster: takes over what its tasks have recorded, submits what is missing,
+/// and ends as [`run()`] does.
+///
+/// # Errors
+///
+/// If the run was not submitted to a cluster, or as [`resume`].
+pub fn attach(
+    run: &str,
+    options: &RunOptions,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<Resumed> {
+    let path = ResultsFolder::new(settings.results(None)).find(run)?;
+    let folder = RunFolder::open(&path)?;
+    if folder.finished()?.is_none() && State::read(&path)?.is_none() {
+        let run = folder.run_id().to_owned();
+        return Err(ClusterError::NotOfACluster { run }.into());
+    }
+    resume(run, options, settings, observer)
+}
+
 /// A run that has started and not measured yet.
 struct StartedRun {
     plan: Plan,
@@ -152,6 +180,8 @@ struct StartedRun {
     guests: Guests,
     writer: RunWriter,
     executor: LocalExecutor,
+    /// Where cases are measured, if that is not this machine.
+    cluster: Option<Cluster>,
     results: ResultsFolder,
     /// Backends that could not be described, by their id in the manifest.
     failures: BTreeMap<String, DescribeError>,
@@ -185,6 +215,10 @@ fn begin(
     if checked.manifest.base.to_str().is_none() {
         return Err(Error::FolderName { path: checked.manifest.base });
     }
+    let execution = &checked.manifest.experiment.execution;
+    if options.on.unwrap_or(execution.engine) == Engine::Slurm {
+        return begin_on_cluster(checked, origin, options, settings, observer);
+    }
     let (planner, mut ready) = prepare(checked, options, settings, observer)?;
     let (programs, commit) = origin.finish();
     ready.executor.commit = commit.clone();
@@ -192,25 +226,128 @@ fn begin(
     let results = ResultsFolder::new(settings.results(manifest.results()));
     observer.notice(Notice::Planned(&ready.plan));
     tell_of_noise(manifest, &ready.plan, observer);
-    let writer = RunFolder::create(
-        results.path(),
-        NewRun {
-            experiment: manifest.experiment.name.clone(),
-            description: manifest.experiment.description.clone(),
-            host_version: env!("CARGO_PKG_VERSION").into(),
-            manifest_path: manifest.path.clone(),
-            manifest_text: manifest.text.clone(),
-            plugins: ready.plugins.clone(),
-            programs,
-            environment: host_machine::environment(commit),
-        },
-    )?;
+    let new = new_run(manifest, ready.plugins.clone(), programs, commit);
+    let writer = RunFolder::create(results.path(), new)?;
     if let Err(error) = write_plan(&writer, &ready.plan) {
         // A run without its plan could be neither read nor resumed.
         drop(writer.discard());
         return Err(error.into());
     }
     Ok(ready.begin(planner, writer, results))
+}
+
+/// Returns the facts of a run that begins.
+fn new_run(
+    manifest: &Manifest,
+    plugins: Vec<RunPlugin>,
+    programs: Vec<Program>,
+    commit: Option<String>,
+) -> NewRun {
+    NewRun {
+        experiment: manifest.experiment.name.clone(),
+        description: manifest.experiment.description.clone(),
+        host_version: env!("CARGO_PKG_VERSION").into(),
+        manifest_path: manifest.path.clone(),
+        manifest_text: manifest.text.clone(),
+        plugins,
+        programs,
+        environment: host_machine::environment(commit),
+    }
+}
+
+/// Starts a new run on a cluster. The folder comes first, because the job that gathers facts writes into it.
+fn begin_on_cluster(
+    checked: Checked,
+    origin: Origin,
+    options: &RunOptions,
+    settings: &Settings,
+    observer: &mut dyn Observer,
+) -> Result<StartedRun> {
+    cluster::check(&checked.manifest.experiment.execution)?;
+    let on_cluster = OnCluster::prepare(checked, options, settings, observer)?;
+    let (programs, commit) = origin.finish();
+    let manifest = &on_cluster.manifest;
+    let results = ResultsFolder::new(settings.results(manifest.results()));
+    let writer = RunFolder::create(
+        results.path(),
+        new_run(manifest, on_cluster.plugins.clone(), programs, commit),
+    )?;
+    let run = writer.folder().path().to_owned();
+    let begun =
+        on_cluster.gather(&run, settings, observer).and_then(|(planner, ready, cluster)| {
+            observer.notice(Notice::Planned(&ready.plan));
+            write_plan(&writer, &ready.plan)?;
+            Ok((planner, ready, cluster))
+        });
+    match begun {
+        Ok((planner, ready, cluster)) => {
+            let started = ready.begin(planner, writer, results);
+            Ok(StartedRun { cluster: Some(cluster), ..started })
+        }
+        Err(error) => {
+            drop(writer.discard());
+            Err(error)
+        }
+    }
+}
+
+/// A run on a cluster whose nodes have not been asked for facts.
+struct OnCluster {
+    manifest: Manifest,
+    files: Files,
+    backends: Vec<ChosenBackend>,
+    guests: Guests,
+    plugins: Vec<RunPlugin>,
+    executor: LocalExecutor,
+}
+
+impl OnCluster {
+    fn prepare(
+        checked: Checked,
+        options: &RunOptions,
+        settings: &Settings,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        let Checked { manifest, mut files, mut backends, guests, runtimes } = checked;
+        if options.install {
+            install_missing(&mut backends, &runtimes, observer)?;
+        }
+        // It looks into models, and measures nothing.
+        let mut executor = executor(settings)?;
+        files.complete(&manifest, &backends, &mut executor, &settings.interrupt)?;
+        let plugins = plugins(&backends, &guests)?;
+        Ok(Self { manifest, files, backends, guests, plugins, executor })
+    }
+
+    /// Asks nodes for facts and plans.
+    fn gather(
+        self,
+        run: &Path,
+        settings: &Settings,
+        observer: &mut dyn Observer,
+    ) -> Result<(Planner, PreparedRun, Cluster)> {
+        let execution = self.manifest.experiment.execution.clone();
+        let submitter = Submitter::prepare(run, &execution, settings)?;
+        let state = State::begin(&execution);
+        state.write(run)?;
+        let interrupt = &settings.interrupt;
+        let kinds =
+            Kinds::gather(run, &state.kinds, &self.backends, &submitter, interrupt, observer)?;
+        let cluster = Cluster { execution, kinds, state, submitter };
+        let (planner, ready) = self.plan(&cluster.kinds, settings)?;
+        Ok((planner, ready, cluster))
+    }
+
+    /// Plans with the facts of nodes.
+    fn plan(self, kinds: &Kinds, settings: &Settings) -> Result<(Planner, PreparedRun)> {
+        let Self { manifest, mut files, guests, plugins, executor, .. } = self;
+        files.place = Some(kinds.place());
+        let Described { facts, failures } = kinds.described();
+        let plan = manifest.plan(&files, facts.clone())?;
+        manifest.check_data(&plan, &executor, &settings.interrupt)?;
+        let planner = Planner { manifest, files, backends: facts };
+        Ok((planner, PreparedRun { plan, plugins, guests, executor, failures }))
+    }
 }
 
 /// Says what the noise of this machine means for a run on its processors, if it was measured.
@@ -260,7 +397,20 @@ fn continue_run(
     let original = folder.header().manifest_path.clone();
     let draft = Draft::parse(original, &path.join("manifest.toml"), folder.manifest_text()?);
     let checked = draft.check(settings, observer)?;
-    let (planner, mut ready) = prepare(checked, options, settings, observer)?;
+    let mut cluster = None;
+    let (planner, mut ready) = match State::read(&path)? {
+        Some(state) => {
+            let execution = checked.manifest.experiment.execution.clone();
+            cluster::check(&execution)?;
+            let on_cluster = OnCluster::prepare(checked, options, settings, observer)?;
+            let submitter = Submitter::prepare(&path, &execution, settings)?;
+            let kinds = Kinds::read(&path)?;
+            let (planner, ready) = on_cluster.plan(&kinds, settings)?;
+            cluster = Some(Cluster { execution, kinds, state, submitter });
+            (planner, ready)
+        }
+        None => prepare(checked, options, settings, observer)?,
+    };
     ready.executor.commit = host_machine::git_commit(&planner.manifest.base);
     refuse_changes(folder, &ready)?;
     for lost in writer.forget_lost_references()? {
@@ -276,7 +426,8 @@ fn continue_run(
         done: writer.lines().min(total(&ready.plan)),
         total: total(&ready.plan),
     });
-    Ok(Continuation::Started(Box::new(ready.begin(planner, writer, results))))
+    let started = ready.begin(planner, writer, results);
+    Ok(Continuation::Started(Box::new(StartedRun { cluster, ..started })))
 }
 
 /// Processes of cases, and gaps.
@@ -350,7 +501,7 @@ fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>
 }
 
 /// Returns whether a metric computes with the peaks of devices, for which processors are calibrated.
-fn takes_peaks(metric: &Guest) -> bool {
+pub(crate) fn takes_peaks(metric: &Guest) -> bool {
     metric.identity.id == "model" && metric.options["utilisation"] != serde_json::json!(false)
 }
 
@@ -366,6 +517,7 @@ impl PreparedRun {
             guests,
             writer,
             executor,
+            cluster: None,
             results,
             failures,
             guest_failure: None,
@@ -464,6 +616,9 @@ impl StartedRun {
             interrupted = missing.is_any();
             if !interrupted {
                 self.writer.finish()?;
+                if self.cluster.is_some() {
+                    cluster::tidy(self.writer.folder())?;
+                }
                 imported = Some(done);
             }
         }
@@ -479,11 +634,15 @@ impl StartedRun {
             reports: written,
             database,
             guest_failure: self.guest_failure,
+            on_cluster: self.cluster.is_some(),
         })
     }
 
     /// Measures what is not recorded yet. Returns whether it was interrupted.
     fn measure(&mut self, interrupt: &Interrupt, observer: &mut dyn Observer) -> Result<bool> {
+        if self.cluster.is_some() {
+            return self.measure_on_cluster(interrupt, observer);
+        }
         if self.plan.pairs().is_some() {
             return self.measure_pairs(interrupt, observer);
         }
@@ -509,6 +668,57 @@ impl StartedRun {
         let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
         let summary = execute(items, &mut self.executor, &mut keeper, interrupt, observer);
         self.kept(summary)
+    }
+
+    /// Measures on a cluster what is not recorded yet. Returns whether it was interrupted.
+    fn measure_on_cluster(
+        &mut self,
+        interrupt: &Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
+        let (mut gaps, mut work) = (Vec::new(), Vec::new());
+        match self.plan.pairs() {
+            Some(pairs) => {
+                for item in pairs {
+                    match item {
+                        PlannedPair::Gap(gap) => gaps.push(gap),
+                        PlannedPair::Pair(sides) => work.push(Work::Pair(sides)),
+                    }
+                }
+            }
+            None => {
+                for item in self.plan.items() {
+                    match item {
+                        PlannedCase::Case(case) => work.push(Work::Case(case)),
+                        gap @ PlannedCase::Gap { .. } => gaps.push(gap),
+                    }
+                }
+            }
+        }
+        gaps.retain(|gap| !self.writer.is_recorded(gap.id(), 0));
+        let (done, total) = (self.writer.lines(), total(&self.plan));
+        self.is_news = done != total;
+        observer.progress(Progress::Measuring { plan: &self.plan, done, total });
+        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let executor = &mut self.executor;
+        let of_gaps = host_run::run(gaps, executor, &mut keeper, &mut OfCases(observer), interrupt);
+        if self.kept(of_gaps)? {
+            return Ok(true);
+        }
+        self.follow(work, interrupt, observer)
+    }
+
+    /// Measures work on the cluster. Returns whether it was interrupted.
+    fn follow(
+        &mut self,
+        work: Vec<Work>,
+        interrupt: &Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<bool> {
+        let Some(cluster) = &mut self.cluster else { return Ok(false) };
+        let followed = cluster.measure(work, &mut self.writer, interrupt, observer);
+        observer.progress(Progress::Measured);
+        Ok(matches!(followed?, Followed::Interrupted))
     }
 
     /// Returns whether measuring was interrupted.
@@ -610,6 +820,12 @@ impl StartedRun {
         interrupt: &Interrupt,
         observer: &mut dyn Observer,
     ) -> Result<bool> {
+        if self.cluster.is_some() {
+            let total = cases.len() as u64 * u64::from(self.plan.processes_of_each());
+            observer.progress(Progress::MeasuringMore { cases, total });
+            let work = cases.iter().map(|case| Work::Case(Box::new(case.clone())));
+            return self.follow(work.collect(), interrupt, observer);
+        }
         let cache = platform::architectures().ok_or(Error::NoCache);
         planner.files.architectures.write(cases.iter().cloned(), cache, observer)?;
         let processes = self.plan.processes_of_each();

@@ -26,6 +26,7 @@ pub fn environment(commit: Option<String>) -> Environment {
             .map(|(node, processors)| (format!("node{node}"), list_of_processors(&processors)))
             .collect(),
         clock_source: machine.clock_source(),
+        allocation: None,
         git_dirty: commit.as_ref().map(|commit| commit.ends_with("-dirty")),
         git_commit: commit,
     }

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use host_record::{
-    Find, Mode, Order, Pin, PlacementRule, Precision, Rate, RuleSet, Scenario, WarmUp,
+    Engine, Find, Mode, Order, Pin, PlacementRule, Precision, Rate, RuleSet, Scenario, WarmUp,
 };
 use schemars::{Schema, SchemaGenerator, json_schema};
 use semver::VersionReq;
@@ -37,6 +37,8 @@ table! {
         "matrix" matrix: MatrixTable, default "{}";
         /// Settings for the measurement of each case.
         "measure" measure: MeasureTable, default "{}";
+        /// Where cases are executed. When absent: on this machine.
+        "execution" execution: ExecutionTable, default "{}";
         /// Reference with which outputs are compared before a case is timed. When absent, nothing
         /// is compared.
         "check" check: CheckTable, optional;
@@ -351,6 +353,39 @@ table! {
 }
 
 table! {
+    /// Where cases are executed. `host run --on ENGINE` has precedence over `engine`.
+    ExecutionTable {
+        /// `local` executes cases on this machine, `slurm` on nodes of the cluster that `sbatch` submits to.
+        "engine" engine: Engine, default "\"local\"";
+        /// The partition, or a list of partitions, each of which is a kind of node. A backend is measured on the
+        /// first kind that has a device for it. When absent: the cluster's default.
+        "partition" partition: Axis<String>, optional;
+        /// The account to charge. When absent: the user's default.
+        "account" account: String, optional;
+        /// Features that a node must have, or a list of them, each of which is a kind of node, as in `partition`.
+        "constraint" constraint: Axis<String>, optional;
+        /// Generic resources of each node, such as `gpu:1`. When absent: none.
+        "gres" gres: String, optional;
+        /// Time limit of a task, which measures a block of cases. When absent: the partition's.
+        "time" time: Nanoseconds, optional;
+        /// Whether a task has its node for itself. If not, other jobs disturb the measurement, and each result
+        /// records that its node was shared.
+        "exclusive" exclusive: bool, default "true";
+        /// At most this many tasks run at the same time. When absent: as many as the cluster lets.
+        "array-limit" array_limit: Positive, optional;
+        /// Lines of shell that a task runs on its node first, such as `module load cuda`.
+        "prologue" prologue: String, default "\"\"";
+        /// Further options of `sbatch`, such as `--qos=long`.
+        "options" options: List<String>, default "[]";
+        /// Further attempts at a case whose node or task died while it was measured.
+        "retries" retries: u64, default "1";
+        /// Cases of a task, one after the other on one node. When absent: 10, or more if there would be more than
+        /// 1000 tasks.
+        "block" block: Positive, optional;
+    }
+}
+
+table! {
     /// Reference with which outputs are compared before a case is timed, for the same inputs.
     CheckTable {
         /// The reference: the id of a `[[backend]]`, or else of a plugin, which is then used with its
@@ -490,6 +525,7 @@ pub(crate) fn home(key: &str) -> Option<&'static str> {
         ("[experiment]", ExperimentTable::KEYS),
         ("[matrix]", MatrixTable::KEYS),
         ("[measure]", MeasureTable::KEYS),
+        ("[execution]", ExecutionTable::KEYS),
         ("[check]", CheckTable::KEYS),
         ("[[model]]", ModelTable::KEYS),
         ("[[backend]]", BackendTable::KEYS),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use host_record::{
-    AxesChoice, CaseKey, InputSource, MeasureSettings, Mode, PlacementRule, Precision, Rate,
-    Scenario, Tolerance,
+    AxesChoice, CaseKey, Engine, InputSource, MeasureSettings, Mode, PlacementRule, Precision,
+    Rate, Scenario, Tolerance,
 };
 use semver::VersionReq;
 use serde_json::{Map, Value, json};
@@ -35,6 +35,8 @@ pub struct Experiment {
     pub matrix: Matrix,
     /// Settings for the measurement of each case.
     pub measure: MeasureSettings,
+    /// Where cases are executed.
+    pub execution: Execution,
     /// Reference with which outputs are compared before a case is timed.
     pub check: Option<OutputCheck>,
     /// Metrics to compute; never empty.
@@ -47,6 +49,54 @@ pub struct Experiment {
     pub alerts: Vec<Limit>,
     /// Prices of backends, for costs.
     pub prices: Vec<Price>,
+}
+
+/// Where cases are executed, and how a cluster is asked for nodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Execution {
+    /// The engine.
+    pub engine: Engine,
+    /// Partitions; empty for the cluster's default.
+    pub partitions: Vec<String>,
+    /// The account to charge.
+    pub account: Option<String>,
+    /// Alternative sets of features; empty if nodes need none.
+    pub constraints: Vec<String>,
+    /// Generic resources of each node.
+    pub gres: Option<String>,
+    /// Time limit of a task in nanoseconds.
+    pub time_ns: Option<u64>,
+    /// Whether a task has its node for itself.
+    pub exclusive: bool,
+    /// The most tasks that run at the same time.
+    pub array_limit: Option<u64>,
+    /// Lines of shell that a task runs first; possibly empty.
+    pub prologue: String,
+    /// Further options of the command that submits.
+    pub options: Vec<String>,
+    /// Further attempts at a case whose node or task died.
+    pub retries: u64,
+    /// Cases of a task.
+    pub block: Option<u64>,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        Self {
+            engine: Engine::Local,
+            partitions: Vec::new(),
+            account: None,
+            constraints: Vec::new(),
+            gres: None,
+            time_ns: None,
+            exclusive: true,
+            array_limit: None,
+            prologue: String::new(),
+            options: Vec::new(),
+            retries: 1,
+            block: None,
+        }
+    }
 }
 
 /// The price of an hour of a backend.

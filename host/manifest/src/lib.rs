@@ -35,8 +35,8 @@ use toml::de::{DeTable, DeValue};
 use crate::document::Manifest;
 pub use crate::error::{ManifestError, ManifestErrors};
 pub use crate::experiment::{
-    Allowance, Ask, Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck,
-    PartialCell, PluginUse, Price, Recommender,
+    Allowance, Ask, Backend, Bound, DeviceChoice, Execution, Experiment, Limit, Matrix, Model,
+    OutputCheck, PartialCell, PluginUse, Price, Recommender,
 };
 pub use crate::mentions::{
     ArchitectureMention, FileMention, LimitMention, Mentions, PluginMention,

@@ -18,12 +18,12 @@ use serde_json::Map;
 
 use crate::document::{
     AskTable, AxesTable, BackendTable, CellTable, CheckTable, ConfidenceTable, DataTable,
-    ExperimentTable, LimitTable, Manifest, MatrixTable, MeasureTable, ModelTable, PluginTable,
-    PriceTable, RecommendTable, SyntheticTable, ToleranceTable, TolerancesTable,
+    ExecutionTable, ExperimentTable, LimitTable, Manifest, MatrixTable, MeasureTable, ModelTable,
+    PluginTable, PriceTable, RecommendTable, SyntheticTable, ToleranceTable, TolerancesTable,
 };
 use crate::experiment::{
-    Allowance, Ask, Backend, Bound, DeviceChoice, Experiment, Limit, Matrix, Model, OutputCheck,
-    PartialCell, PluginUse, Price, Recommender,
+    Allowance, Ask, Backend, Bound, DeviceChoice, Execution, Experiment, Limit, Matrix, Model,
+    OutputCheck, PartialCell, PluginUse, Price, Recommender,
 };
 use crate::mentions::{MOST_PLUGINS, Mentions, allowance};
 use crate::precisions::PerPrecision;
@@ -140,6 +140,8 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
         .collect();
     let alerts = manifest.alert.iter().flat_map(|list| &list.get_ref().values);
     let alerts: Vec<_> = alerts.map(|table| limit(table, &metrics, false, reader)).collect();
+    let execution =
+        manifest.execution.as_ref().and_then(|table| execution(table.get_ref(), reader));
     let check = manifest.check.as_ref().and_then(|table| check(table.get_ref(), reader));
     let reference = manifest
         .check
@@ -164,6 +166,7 @@ pub(crate) fn resolve(manifest: &Manifest, reader: &mut Reader) -> (Option<Exper
             ),
             matrix: matrix?,
             measure: measure?,
+            execution: execution?,
             check: match &manifest.check {
                 Some(_) => Some(check?),
                 None => None,
@@ -1349,6 +1352,49 @@ fn plugin_use(table: &PluginTable, reader: &mut Reader) -> Option<PluginUse> {
         options: options.as_ref()?.get_ref().values.clone(),
         allowance: allowance(memory_limit, time_limit),
     })
+}
+
+fn execution(table: &ExecutionTable, reader: &mut Reader) -> Option<Execution> {
+    let ExecutionTable { engine, partition, account, constraint, gres, time, .. } = table;
+    let ExecutionTable { exclusive, array_limit, prologue, options, retries, block, .. } = table;
+    let texts = |axis: &Option<At<Axis<String>>>| -> Vec<String> {
+        let values = axis.iter().flat_map(|axis| &axis.get_ref().values);
+        values.map(|value| value.get_ref().clone()).collect()
+    };
+    let mut is_right = true;
+    for name in partition.iter().flat_map(|axis| &axis.get_ref().values) {
+        if name.get_ref().contains(',') {
+            reader.error(
+                name.span(),
+                format!("`{}` names several partitions in one text", name.get_ref()),
+                "a list in a text",
+                "write a list, such as `[\"a\", \"b\"]`: each partition is a kind of node"
+                    .to_owned(),
+            );
+            is_right = false;
+        }
+    }
+    let named = partition.iter().chain(constraint).flat_map(|axis| &axis.get_ref().values);
+    for empty in named.filter(|name| name.get_ref().trim().is_empty()) {
+        let hint = "name one, or leave the key out".to_owned();
+        reader.error(empty.span(), "the name is empty", "empty", hint);
+        is_right = false;
+    }
+    let execution = Execution {
+        engine: value(engine)?,
+        partitions: texts(partition),
+        account: value(account),
+        constraints: texts(constraint),
+        gres: value(gres),
+        time_ns: time.as_ref().map(|time| time.get_ref().0),
+        exclusive: value(exclusive)?,
+        array_limit: array_limit.as_ref().map(|limit| limit.get_ref().0),
+        prologue: value(prologue)?,
+        options: list(options).cloned().collect(),
+        retries: value(retries)?,
+        block: block.as_ref().map(|block| block.get_ref().0),
+    };
+    is_right.then_some(execution)
 }
 
 fn price(table: &PriceTable, backends: &Names, reader: &mut Reader) -> Option<Price> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use host_record::{
-    Find, Mode, Order, PlacementRule, Precision, Rate, RuleSet, Scenario, Share, WarmUp,
+    Engine, Find, Mode, Order, PlacementRule, Precision, Rate, RuleSet, Scenario, Share, WarmUp,
 };
 use schemars::{Schema, SchemaGenerator, json_schema};
 use semver::VersionReq;
@@ -368,6 +368,7 @@ names! {
     RuleSet "a set of rules";
     Find "a search target";
     Order "an order";
+    Engine "an engine";
     PlacementRule "a placement";
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::allocation::Allocation;
+
 /// The processor of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
@@ -130,6 +132,9 @@ pub struct Environment {
     pub memory_nodes: BTreeMap<String, String>,
     /// The kernel's clock source: `tsc`, `kvm-clock`, `arch_sys_counter`, `hpet`.
     pub clock_source: Option<String>,
+    /// The node, job and task of a cluster; absent on the machine that the host was started on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocation: Option<Box<Allocation>>,
 }
 
 /// The clock, and what the harness itself costs, measured in the worker that used them.

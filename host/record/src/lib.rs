@@ -10,6 +10,7 @@ Everything here is stored or sent between processes, so every type is versioned:
 worker and the host.
 */
 
+mod allocation;
 mod axis;
 mod backend;
 mod case;
@@ -54,6 +55,7 @@ pub mod visible;
 mod warning;
 pub mod words;
 
+pub use allocation::{Allocation, EarlierAttempt, Engine};
 pub use axis::{Axis, AxisRole, Coordinate};
 pub use backend::{DeviceInfo, PluginIdentity};
 pub use case::{Asked, CaseSpec, InputSource, PlacementRule, SyntheticInput, part};

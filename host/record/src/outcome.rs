@@ -206,6 +206,14 @@ pub enum Failure {
         /// Its failure, and what to do.
         detail: String,
     },
+    /// The task of a cluster that measured the case ended before the case did.
+    #[error("the task ended while the case was measured: {detail}")]
+    TaskEnded {
+        /// The state that the engine names, such as `OUT_OF_MEMORY`; `UNKNOWN` if it names none.
+        state: String,
+        /// How it ended, where, and how often the case was tried.
+        detail: String,
+    },
     /// The worker could not be started.
     #[error("could not start the worker: {detail}")]
     NotStarted {
@@ -351,6 +359,7 @@ impl Failure {
             Self::NoReference { .. } => "no-reference",
             Self::Misplaced { .. } => "misplaced",
             Self::OtherSide { .. } => "other-side",
+            Self::TaskEnded { .. } => "task-ended",
             Self::NotStarted { .. } => "not-started",
         }
     }

@@ -41,7 +41,8 @@ pub use results_folder::{
 };
 pub use run::{
     CALLERS_METRIC, CaseFile, Counts, ExampleOutcomes, Flaw, GlancedValue, Loss, LostFile,
-    LostReference, NewRun, PlanLine, PlanWriter, PluginRole, Program, RecommendationRecord,
-    Records, ResultRecord, RunFinished, RunFolder, RunHeader, RunPlugin, RunWriter, TornLine,
+    LostReference, NewRun, PartEnd, PlanLine, PlanWriter, PluginRole, Program,
+    RecommendationRecord, Records, ResultRecord, RunFinished, RunFolder, RunHeader, RunPart,
+    RunPlugin, RunWriter, StartedCase, TornLine,
 };
 pub use views::{EmptyViews, Past, RunViews};

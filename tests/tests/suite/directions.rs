@@ -47,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("host-wasm", &["host-files", "host-hash", "host-record"]),
     ("host-serve", &[]),
+    ("host-slurm", &[]),
     ("host-store", &["host-files", "host-hash", "host-record", "tare-statistics"]),
     (
         "host-experiment",
@@ -63,6 +64,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "host-registry",
             "host-run",
             "host-runtime",
+            "host-slurm",
             "tare-statistics",
             "host-store",
             "host-wasm",

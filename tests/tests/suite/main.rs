@@ -26,5 +26,6 @@ mod reports;
 mod results;
 mod runtimes;
 mod serve;
+mod slurm;
 mod telemetry;
 mod trust;

@@ -18,6 +18,7 @@ pub(crate) mod recompute;
 pub(crate) mod report;
 pub(crate) mod results;
 pub(crate) mod run;
+pub(crate) mod run_part;
 pub(crate) mod runtimes;
 pub(crate) mod serve;
 pub(crate) mod trial;

@@ -75,9 +75,8 @@ fn is_manifest(subject: &Path) -> bool {
 /// Runs a manifest.
 fn measured(manifest: &Path, settings: &Settings, printer: &Printer) -> Result<RunFolder> {
     listen(settings, printer)?;
-    let options = RunOptions { install: false, reports: None };
     let mut console = Console::new(printer);
-    let ran = begin(manifest_of(manifest)?, &options, settings, &mut console)?;
+    let ran = begin(manifest_of(manifest)?, &RunOptions::default(), settings, &mut console)?;
     match ran.interrupted {
         true => Err(Failure::new(Exit::Interrupted, "the run was interrupted")),
         false => Ok(ran.folder),

@@ -1,16 +1,16 @@
 //! `host run`: from a manifest to results, reports and advice.
 
 use host_experiment::{
-    Draft, ExecutedRun, Judged, Missing, Resumed, RunFigures, RunOptions, Settings, alerts_of,
-    by_alerts, resume, run as begin,
+    Draft, Engine, ExecutedRun, Judged, Missing, Resumed, RunFigures, RunOptions, Settings,
+    alerts_of, attach, by_alerts, resume, run as begin,
 };
 use host_store::RunFolder;
 use serde_json::json;
 
-use crate::arguments::{OptionsOfRuns, RunArguments};
+use crate::arguments::{EngineArgument, OptionsOfRuns, RunArguments};
 use crate::commands::{check, manifest_of, report};
 use crate::exit::Exit;
-use crate::failure::{Failure, Result, of_guests, resume_command, show_command};
+use crate::failure::{Failure, Result, attach_command, of_guests, resume_command, show_command};
 use crate::notices::{Console, warn_of_flaws};
 use crate::printer::Printer;
 use crate::summary::Summary;
@@ -22,12 +22,17 @@ pub(crate) fn run(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
-    match (&arguments.resume, &arguments.manifest) {
+    let continued = arguments.resume.as_ref().or(arguments.attach.as_ref());
+    match (continued, &arguments.manifest) {
         (Some(run), _) => {
             listen(settings, printer)?;
             let options = options(&arguments.options);
             let mut console = Console::new(printer);
-            match resume(run, &options, settings, &mut console)? {
+            let resumed = match &arguments.attach {
+                Some(_) => attach(run, &options, settings, &mut console),
+                None => resume(run, &options, settings, &mut console),
+            };
+            match resumed? {
                 Resumed::Executed(ran) => end(&ran, printer),
                 Resumed::Finished(folder) => {
                     warn_of_flaws(&folder.flaws()?, printer);
@@ -38,9 +43,17 @@ pub(crate) fn run(
             }
         }
         (None, Some(manifest)) => {
-            run_draft(manifest_of(manifest)?, &arguments.options, settings, printer)
+            let draft = manifest_of(manifest)?;
+            let on = arguments.on.map(|engine| match engine {
+                EngineArgument::Local => Engine::Local,
+                EngineArgument::Slurm => Engine::Slurm,
+            });
+            let options = RunOptions { on, ..options(&arguments.options) };
+            run_with(draft, &options, settings, printer)
         }
-        (None, None) => Err(Failure::new(Exit::Usage, "name a manifest, or --resume RUN")),
+        (None, None) => {
+            Err(Failure::new(Exit::Usage, "name a manifest, --resume RUN or --attach RUN"))
+        }
     }
 }
 
@@ -51,14 +64,24 @@ pub(crate) fn run_draft(
     settings: &Settings,
     printer: &Printer,
 ) -> Result<Exit> {
+    run_with(draft, &options(arguments), settings, printer)
+}
+
+fn run_with(
+    draft: Draft,
+    options: &RunOptions,
+    settings: &Settings,
+    printer: &Printer,
+) -> Result<Exit> {
     listen(settings, printer)?;
     let mut console = Console::new(printer);
-    let ran = begin(draft, &options(arguments), settings, &mut console)?;
+    let ran = begin(draft, options, settings, &mut console)?;
     end(&ran, printer)
 }
 
 fn options(arguments: &OptionsOfRuns) -> RunOptions {
-    RunOptions { install: arguments.install, reports: arguments.report_dir.clone() }
+    let (install, reports) = (arguments.install, arguments.report_dir.clone());
+    RunOptions { install, reports, ..RunOptions::default() }
 }
 
 /// Handles Ctrl-C: the first asks the run to stop, a second ends the host.
@@ -100,8 +123,14 @@ fn end(ran: &ExecutedRun, printer: &Printer) -> Result<Exit> {
     if ran.interrupted {
         let missing = missing(&ran.missing, summary.unreached());
         printer.status("Interrupted", format_args!("what is done is kept; missing: {missing}"));
-        printer.detail("do the rest with:");
-        printer.detail(resume_command(ran.folder.run_id(), ran.results.path()));
+        let (run, results) = (ran.folder.run_id(), ran.results.path());
+        if ran.on_cluster {
+            printer.detail("follow the run again, and do what is missing, with:");
+            printer.detail(attach_command(run, results));
+        } else {
+            printer.detail("do the rest with:");
+            printer.detail(resume_command(run, results));
+        }
         return Ok(Exit::Interrupted);
     }
     printer.status("Run folder", ran.folder.path().display());

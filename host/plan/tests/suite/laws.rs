@@ -144,6 +144,7 @@ fn experiment() -> impl Strategy<Value = Experiment> {
                 reports: vec![],
                 recommenders: vec![],
                 prices: Vec::new(),
+                execution: host_manifest::Execution::default(),
                 alerts: vec![],
             }
         })

@@ -533,7 +533,7 @@ pub(super) fn stems(folder: &Path) -> Result<HashSet<String>, StoreError> {
 }
 
 /// Reads a small JSON file; `None` if there is none.
-fn read_json<T: DeserializeOwned>(
+pub(super) fn read_json<T: DeserializeOwned>(
     path: &Path,
     version: impl FnOnce(&T) -> u32,
 ) -> Result<Option<T>, StoreError> {

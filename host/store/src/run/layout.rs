@@ -49,6 +49,11 @@ impl Layout {
         self.root.join("references")
     }
 
+    /// The folder of parts that tasks of a cluster write.
+    pub(crate) fn parts(&self) -> PathBuf {
+        self.root.join("parts")
+    }
+
     pub(crate) fn samples(&self, part: &str) -> PathBuf {
         self.root.join("samples").join(format!("{part}.parquet"))
     }

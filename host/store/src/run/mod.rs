@@ -17,6 +17,7 @@ mod links;
 mod lock;
 mod lost;
 mod outputs;
+mod parts;
 mod profile;
 mod references;
 mod samples;
@@ -32,6 +33,7 @@ pub use header::{
 };
 pub use lines::TornLine;
 pub use lost::{CaseFile, Loss, LostFile};
+pub use parts::{PartEnd, RunPart, StartedCase};
 pub use references::LostReference;
 pub use writer::{PlanWriter, RunWriter};
 

@@ -41,8 +41,9 @@ pub struct RunWriter {
     current: Option<Current>,
     results: Option<Appender>,
     recommendations: Option<Appender>,
-    /// Held until the writer is dropped; the operating system frees it if the process dies.
-    _lock: File,
+    /// Held until the writer is dropped; the operating system frees it if the process dies. A part has none: its
+    /// folder belongs to the task that created it.
+    _lock: Option<File>,
 }
 
 /// Contents of the journal.
@@ -86,6 +87,14 @@ struct Current {
 impl RunWriter {
     pub(super) fn lock(folder: RunFolder) -> Result<Self, StoreError> {
         let lock = lock(&folder.layout)?;
+        Self::of(folder, Some(lock))
+    }
+
+    pub(super) fn without_lock(folder: RunFolder) -> Result<Self, StoreError> {
+        Self::of(folder, None)
+    }
+
+    fn of(folder: RunFolder, lock: Option<File>) -> Result<Self, StoreError> {
         let (journal, recorded, torn) = journal(&folder.layout)?;
         Ok(Self {
             journal,
@@ -327,6 +336,20 @@ impl RunWriter {
         }
         (self.journal, self.recorded, _) = journal(layout)?;
         Ok(lost)
+    }
+
+    /// Appends a line to the journal; [`Self::sync_journal`] puts it on stable storage.
+    pub(super) fn append(&mut self, line: &JournalLine<'_>) -> Result<(), StoreError> {
+        self.journal.append(line)
+    }
+
+    pub(super) fn sync_journal(&self) -> Result<(), StoreError> {
+        self.journal.sync()
+    }
+
+    /// Counts a record that is in the journal.
+    pub(super) fn add(&mut self, record: CaseRecord) {
+        self.recorded.add(record);
     }
 
     /// Removes the folder of a run that could not be started.
