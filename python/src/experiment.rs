@@ -210,7 +210,7 @@ pub(crate) fn resume<'py>(
 }
 
 fn options(install: bool) -> RunOptions {
-    RunOptions { install, reports: None }
+    RunOptions { install, ..RunOptions::default() }
 }
 
 /// Says where a run is, and how it ended.
