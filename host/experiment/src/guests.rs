@@ -46,6 +46,13 @@ pub struct Guest {
     pub shadow: Option<Shadow>,
 }
 
+impl Guest {
+    /// Returns whether a metric computes with the peaks of devices, for which processors are calibrated.
+    pub(crate) fn takes_peaks(&self) -> bool {
+        self.identity.id == "model" && self.options["utilisation"] != Value::Bool(false)
+    }
+}
+
 /// A guest that is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuestWish {

@@ -500,16 +500,11 @@ fn plugins(backends: &[ChosenBackend], guests: &Guests) -> Result<Vec<RunPlugin>
     Ok(plugins)
 }
 
-/// Returns whether a metric computes with the peaks of devices, for which processors are calibrated.
-pub(crate) fn takes_peaks(metric: &Guest) -> bool {
-    metric.identity.id == "model" && metric.options["utilisation"] != serde_json::json!(false)
-}
-
 impl PreparedRun {
     fn begin(self, planner: Planner, writer: RunWriter, results: ResultsFolder) -> StartedRun {
         let Self { plan, guests, mut executor, failures, .. } = self;
         executor.references = Some(writer.references_folder());
-        executor.calibrate = guests.metrics.iter().any(takes_peaks);
+        executor.calibrate = guests.metrics.iter().any(Guest::takes_peaks);
         let may_ask = guests.recommenders.iter().any(|guest| guest.ask.is_some());
         StartedRun {
             plan,

@@ -23,6 +23,7 @@ use super::state::write_json;
 use crate::backends::{ChosenBackend, describe_backends, executor};
 use crate::draft::{Checked, Draft, memory};
 use crate::error::{Error, Result};
+use crate::guests::Guest;
 use crate::observer::{Observer, OfCases, Progress};
 use crate::platform;
 use crate::settings::Settings;
@@ -169,7 +170,7 @@ fn prepare(
         }
     }
     executor.commit = folder.header().environment.git_commit.clone();
-    executor.calibrate = guests.metrics.iter().any(crate::run::takes_peaks);
+    executor.calibrate = guests.metrics.iter().any(Guest::takes_peaks);
     Ok(executor)
 }
 
