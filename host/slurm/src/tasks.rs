@@ -49,8 +49,11 @@ pub struct Ended {
     pub signal: Option<i32>,
 }
 
-/// Tasks of one or more jobs, by the job and the task's number; a job without an array has the number `None`.
-pub type Tasks = BTreeMap<(u64, Option<u64>), TaskState>;
+/// A task: its job, and its number in the job's array. A job without an array has the number `None`.
+pub type Task = (u64, Option<u64>);
+
+/// Tasks of one or more jobs.
+pub type Tasks = BTreeMap<Task, TaskState>;
 
 /// Returns the tasks of jobs that Slurm still knows: those in the queue, and those that ended a short time ago; with
 /// accounting also all older ones.
@@ -96,7 +99,7 @@ pub fn ends_in_accounting(jobs: &[u64]) -> Tasks {
 }
 
 /// Reads a line of `squeue`, which may stand for several tasks that wait.
-fn of_queue(line: &str) -> Option<Vec<((u64, Option<u64>), TaskState)>> {
+fn of_queue(line: &str) -> Option<Vec<(Task, TaskState)>> {
     let fields: Vec<&str> = line.trim().split('|').collect();
     let [array, _, task, state, reason, status, node, ..] = fields[..] else { return None };
     let job = array.parse().ok()?;
@@ -139,7 +142,7 @@ fn numbers(text: &str) -> Vec<Option<u64>> {
 }
 
 /// Reads a line of `sacct`: `12_3|TIMEOUT|0:0|n1`. A state may name who cancelled: `CANCELLED by 1000`.
-fn of_accounting(line: &str) -> Option<((u64, Option<u64>), TaskState)> {
+fn of_accounting(line: &str) -> Option<(Task, TaskState)> {
     let fields: Vec<&str> = line.trim().split('|').collect();
     let [id, state, exit, node, ..] = fields[..] else { return None };
     let (job, task) = match id.split_once('_') {
