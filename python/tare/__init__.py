@@ -8,6 +8,16 @@
 Nothing is printed unless it is asked for with `progress=True`.
 """
 
+try:
+    from . import _tare
+except ImportError as error:
+    raise ImportError(
+        f"the compiled part of `tare` cannot be loaded: {error}\n"
+        "  help: reinstall the package: `pip install --force-reinstall` with its wheel for this system",
+        name=error.name,
+        path=error.path,
+    ) from error
+
 from ._errors import (
     CasesFailed,
     Error,
@@ -24,7 +34,8 @@ from ._experiment import Experiment, Plan, bench
 from ._metrics import metric
 from ._run import Comparison, Report, Results, Run, compare, results
 from ._table import Table
-from ._tare import __version__
+
+__version__ = _tare.__version__
 
 __all__ = [
     "CasesFailed",

@@ -127,6 +127,11 @@ def of(exit_code: int, text: str, parts: list[dict[str, Any]]) -> BaseException:
     return _CLASSES.get(exit_code, Error)(text, tuple(problem(part) for part in parts))
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number of things, in words."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def plain(kind: type[Error], message: str, help: str | None = None) -> Error:
     """Return an error of this package's own, in the form of the others."""
     text = message if help is None else f"{message}\n  help: {help}"

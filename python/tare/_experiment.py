@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TypeAlias
 from . import _tare
 from ._errors import UsageError, plain
 from ._installation import FOLDER
-from ._metrics import compute, described
+from ._metrics import described
 from ._progress import watcher
 from ._run import Run, of_end
 from ._table import Table
@@ -176,10 +177,7 @@ class Experiment:
         """
         watching = watcher(progress)
         ended = _tare.run(self._source, FOLDER, self._results, self._plugins, install, watching)
-        run = of_end(ended, watching.notices)
-        if self._functions:
-            compute(run, self._functions)
-        return run
+        return of_end(ended, watching.notices, self._functions)
 
 
 def bench(
@@ -230,7 +228,7 @@ def _table(given: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
 
 def _manifest(given: Mapping[str, Any]) -> str:
     """Make a manifest of keywords."""
-    models = [it if isinstance(it, Mapping) else os.fspath(it) for it in _list(given.get("model"))]
+    models = [_model(it) for it in _list(given.get("model"))]
     if not models:
         raise plain(
             UsageError,
@@ -274,22 +272,50 @@ def _manifest(given: Mapping[str, Any]) -> str:
     return _toml({key: value for key, value in manifest.items() if value or key not in empty})
 
 
+def _model(model: Any) -> Any:
+    if isinstance(model, (str, os.PathLike, Mapping)):
+        return model if isinstance(model, Mapping) else os.fspath(model)
+    help = "give a file, the name of an architecture such as `resnet50`, or a dictionary with the manifest's keys"
+    raise plain(UsageError, f"`model` is {model!r}, which is no model", help)
+
+
 def _toml(manifest: Mapping[str, Any]) -> str:
     """Return a manifest as text. A value that a manifest cannot have is named."""
-
-    def plain_value(value: object) -> object:
-        if isinstance(value, os.PathLike):
-            return os.fspath(value)
-        if isinstance(value, Mapping):
-            return dict(value)
-        # Numbers of NumPy and its like.
-        if hasattr(value, "item"):
-            return value.item()
-        if isinstance(value, Iterable):
-            return list(value)
-        raise plain(UsageError, f"{value!r} cannot be a value of a manifest", "use text, numbers, lists and dictionaries")
-
     try:
-        return _tare.to_toml(json.dumps(manifest, default=plain_value))
+        return _tare.to_toml(json.dumps(_plain(manifest, "")))
     except ValueError as error:
         raise plain(UsageError, f"the values of the manifest cannot be written as TOML: {error}") from None
+
+
+def _plain(value: Any, path: str) -> Any:
+    """Return a value in Python's own types, or say where in the manifest one is that TOML does not have."""
+
+    def refused(why: str, help: str) -> Exception:
+        return plain(UsageError, f"`{path}` is {value!r}, which {why}", help)
+
+    # Numbers and arrays of NumPy and its like.
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if value is None:
+        raise refused("cannot be a value of a manifest", "leave the key out, or give it a value")
+    if isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**63:
+            raise refused("is too large", "the integers of a manifest have 64 bits")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise refused("is not a finite number", "give a number")
+        return float(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                inside = f" in `{path}`" if path else ""
+                raise plain(UsageError, f"{key!r} cannot be a key of a manifest{inside}", "keys are text")
+        return {key: _plain(it, f"{path}.{key}" if path else key) for key, it in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray)):
+        return [_plain(it, f"{path}[{index}]") for index, it in enumerate(value)]
+    raise refused("cannot be a value of a manifest", "use text, numbers, lists and dictionaries")

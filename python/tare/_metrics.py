@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _tare
-from ._errors import PluginError, Problem, UsageError, plain
+from ._errors import Interrupted, PluginError, Problem, UsageError, counted, plain
 from ._table import Table
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 DIRECTIONS = ("lower", "higher", "neutral")
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def metric(
@@ -54,7 +56,7 @@ def described(function: Callable[..., Any]) -> tuple[str, str, str]:
     """Return the name, unit and direction of a function."""
     name, unit, direction = getattr(function, "__tare_metric__", (None, "1", "neutral"))
     name = name or getattr(function, "__name__", type(function).__name__)
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+    if not _NAME.fullmatch(name):
         raise plain(
             UsageError,
             f"`{name}` cannot be the name of a metric",
@@ -75,14 +77,19 @@ def _values(answer: object) -> list[tuple[str, float]]:
     """Return what a function answered, by name."""
     if answer is None:
         return []
-    items = answer.items() if isinstance(answer, dict) else [("", answer)]
-    values = []
-    for name, value in items:
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(f"{number} is not a finite number")
-        values.append((str(name), number))
-    return values
+    if not isinstance(answer, dict):
+        return [("", _number(answer))]
+    for name in answer:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} cannot be the name of a value: use letters, digits, `-` and `_`")
+    return [(name, _number(value)) for name, value in answer.items()]
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a finite number")
+    return number
 
 
 def compute(run: Run, functions: Iterable[Callable[..., Any]]) -> None:
@@ -92,31 +99,45 @@ def compute(run: Run, functions: Iterable[Callable[..., Any]]) -> None:
     raised.
     """
     errors: list[tuple[str, str, Exception]] = []
-    described_functions = [(function, *described(function)) for function in functions]
-    finished = set(_tare.finished_cases(run.folder))
-    cases = [case for case in run.cases.rows() if case["case_id"] in finished]
-    for function, name, unit, direction in described_functions:
-        kept = []
-        try:
-            for case in cases:
-                id = case["case_id"]
-                measured = Table(_tare.samples(run.folder, id, "measured"))
-                try:
-                    kept.append({"case": id, "values": _values(function(measured, case)), "error": None})
-                except Exception as error:
-                    text = "".join(traceback.format_exception_only(error)).strip()
-                    kept.append({"case": id, "values": [], "error": text})
-                    errors.append((name, id, error))
-        finally:
-            # Also of a function that the caller interrupts.
-            _tare.keep_metric(run.folder, name, _source(function), unit, direction, kept)
+    todo = [(function, *described(function)) for function in functions]
+    left = [name for _, name, _, _ in todo]
+    try:
+        finished = set(_tare.finished_cases(run.folder))
+        cases = [case for case in run.cases.rows() if case["case_id"] in finished]
+        for function, name, unit, direction in todo:
+            kept: list[dict[str, Any]] = []
+            try:
+                for case in cases:
+                    id = case["case_id"]
+                    measured = _tare.samples(run.folder, id, "measured")
+                    try:
+                        values = _values(function(Table(measured), case))
+                        kept.append({"case": id, "values": values, "error": None})
+                    except Exception as error:
+                        kept.append({"case": id, "values": [], "error": _text(error)})
+                        errors.append((name, id, error))
+            finally:
+                # Also of a function that the caller interrupts.
+                _tare.keep_metric(run.folder, name, _source(function), unit, direction, kept)
+            left.remove(name)
+    except KeyboardInterrupt as interrupt:
+        names = ", ".join(left)
+        text = (
+            f"interrupted while metrics were computed; what is done is kept in {run.folder}\n"
+            f"  not computed for all cases: {', '.join(f'`{name}`' for name in left)}\n"
+            f"  help: `error.run.compute({names})` does the rest"
+        )
+        raise Interrupted(text, run) from interrupt
     if errors:
         name, id, error = errors[0]
-        text = "".join(traceback.format_exception_only(error)).strip()
-        message = f"metric `{name}` has no value for case {id}: {text}"
+        message = f"metric `{name}` has no value for case {id}: {_text(error)}"
         if len(errors) > 1:
-            message += f"\n  and {len(errors) - 1} more such errors"
+            message += f"\n  and {counted(len(errors) - 1, 'more such error')}"
         help = f"the run and all other values are kept; correct the function, and call `error.run.compute({name})`"
         raised = PluginError(f"{message}\n  help: {help}", (Problem(message, help=help),))
         raised.run = run
         raise raised from error
+
+
+def _text(error: Exception) -> str:
+    return "".join(traceback.format_exception_only(error)).strip()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import _metrics, _tare
-from ._errors import CasesFailed, Interrupted, NothingToRun, PluginError, ResultsError, plain
+from ._errors import CasesFailed, Interrupted, NothingToRun, PluginError, ResultsError, counted, plain
 from ._installation import FOLDER
 from ._progress import watcher
 from ._table import Table
@@ -40,6 +40,7 @@ class Run:
         """The run folder."""
         self.notices = notices or []
         """What the command line would have said beside the results, such as that a plugin was used for the first time."""
+        self._functions: Sequence[Callable[..., Any]] = ()
 
     def __repr__(self) -> str:
         return f"<tare.Run {self.id}>"
@@ -122,10 +123,14 @@ class Run:
         return self
 
     def resume(self, *, progress: bool = False, install: bool = False) -> Run:
-        """Continue a run that was interrupted. A finished one is left as it is."""
+        """Continue a run that was interrupted. What is measured is left as it is.
+
+        Metrics that are Python functions are computed if this is the run that `tare.Interrupted` had. The run folder
+        does not have the functions, so a run that was opened later needs `compute`.
+        """
         watching = watcher(progress)
         ended = _tare.resume(str(self.folder.absolute()), FOLDER, [], install, watching)
-        return of_end(ended, watching.notices)
+        return of_end(ended, watching.notices, self._functions)
 
     def raise_for_failures(self) -> Run:
         """Raise `CasesFailed` or `NothingToRun` where the command line's exit code would say so."""
@@ -141,17 +146,25 @@ class Run:
         return self
 
 
-def of_end(ended: dict[str, Any], notices: list[str]) -> Run:
-    """Return the run of an execution that has ended, or raise that it was interrupted."""
+def of_end(ended: dict[str, Any], notices: list[str], functions: Sequence[Callable[..., Any]]) -> Run:
+    """Compute functions on the run of an execution that has ended, and return it; or raise that it was interrupted."""
     if ended["folder"] is None:
         raise Interrupted("interrupted before the first case; nothing was measured")
     run = Run(ended["folder"], notices)
+    run._functions = functions
     if ended["interrupted"]:
         left = run.counts["unreached"]
         text = f"interrupted; what is done is kept in {run.folder}"
         if left or not run.is_finished:
-            text += f"\n  {left} cases are left\n  help: `error.run.resume()` does the rest"
+            text += f"\n  {counted(left, 'case')} {'is' if left == 1 else 'are'} left"
+        if functions:
+            names = ", ".join(f"`{_metrics.described(function)[0]}`" for function in functions)
+            text += f"\n  not computed: {names}"
+        if left or functions or not run.is_finished:
+            text += "\n  help: `error.run.resume()` does the rest"
         raise Interrupted(text, run)
+    if functions:
+        _metrics.compute(run, functions)
     return run
 
 

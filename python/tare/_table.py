@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _tare
-from ._errors import UsageError, plain
+from ._errors import ResultsError, UsageError, plain
 
 if TYPE_CHECKING:
     import pandas
@@ -74,7 +74,19 @@ class Table:
 
         Numbers, text and truth values are Python's; times, lists and structures are text.
         """
-        return self._native.rows()
+        names = self.column_names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise plain(
+                ResultsError,
+                f"two columns are named `{twice}`, and a dictionary can have only one of them",
+                "give each a name of its own in the query, with `AS`",
+            )
+        try:
+            return self._native.rows()
+        except ValueError as error:
+            help = "change the column's type in the query, with `::text`, or use `.to_arrow()`"
+            raise plain(ResultsError, f"a column cannot be shown as values of Python: {error}", help) from error
 
     def to_arrow(self) -> pyarrow.Table:
         """Return a table of `pyarrow`, which shares the memory."""

@@ -100,9 +100,9 @@ def test_a_case_that_fails_is_a_result_with_a_reason(results):
     assert raised.value.exit_code == 6
 
 
-def interrupted(results):
+def interrupted(results, **keywords):
     """Start a run of several seconds, interrupt it after its first case, and return what it raised."""
-    experiment = small(results, name="long", batch=[1, 2, 4, 8], duration="700ms", processes=1)
+    experiment = small(results, name="long", batch=[1, 2, 4, 8], duration="700ms", processes=1, **keywords)
 
     def interrupt():
         deadline = time.monotonic() + 60
@@ -174,3 +174,69 @@ def test_a_damaged_run_is_named(run, tmp_path):
     (copy / "run.json").write_text("{}")
     with pytest.raises(tare.ResultsError, match="run.json"):
         tare.Run(copy).results
+
+
+@pytest.mark.parametrize(
+    "keywords, text",
+    [
+        ({"rate": float("nan")}, "`matrix.rate` is nan, which is not a finite number"),
+        ({"seed": 2**70}, f"`experiment.seed` is {2**70}, which is too large"),
+        ({"backend": {"id": "cpu", "options": {"x": [1, None]}}}, r"`backend\[0\].options.x\[1\]` is None"),
+        ({"confidence": {1: 2}}, "1 cannot be a key of a manifest in `measure.confidence`"),
+        ({"model": b"x"}, "which is no model"),
+    ],
+)
+def test_values_that_a_manifest_cannot_have_are_named(tmp_path, keywords, text):
+    with pytest.raises(tare.UsageError, match=text):
+        small(tmp_path, **keywords)
+
+
+def test_an_interrupted_run_computes_its_functions_when_it_is_resumed(tmp_path):
+    def count(samples, case):
+        return float(len(samples))
+
+    error = interrupted(tmp_path, metric=["latency", count])
+    assert "not computed: `count`" in str(error)
+    whole = error.run.resume()
+    rows = [row for row in whole.results.rows() if row["metric"] == "python:count"]
+    assert whole.counts["finished"] == len(rows) == 4
+
+
+def test_a_bar_that_cannot_be_drawn_does_not_stop_the_run(tmp_path, monkeypatch):
+    class Closed:
+        encoding = "utf-8"
+
+        def write(self, text):
+            raise OSError("the terminal is closed")
+
+        def flush(self):
+            raise OSError("the terminal is closed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", Closed())
+        run = small(tmp_path, batch=1).run(progress=True)
+    assert run.is_finished and run.counts["finished"] == 1
+    assert sum("OSError: the terminal is closed" in notice for notice in run.notices) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", None)
+        assert small(tmp_path, batch=1).run(progress=True).is_finished
+
+
+def test_rows_refuse_names_that_are_there_twice(run):
+    with pytest.raises(tare.ResultsError, match="two columns are named `a`"):
+        run.sql("SELECT 1 AS a, 2 AS a").rows()
+
+
+def test_a_package_without_its_libraries_says_to_reinstall_it(tmp_path):
+    package = Path(tare.__file__).parent
+    broken = tmp_path / "tare"
+    broken.mkdir()
+    for file in package.glob("*.py"):
+        shutil.copy(file, broken)
+    shutil.copy(package / "_tare.abi3.so", broken)
+    ended = subprocess.run(
+        [sys.executable, "-c", "import tare"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert ended.returncode == 1
+    assert "libduckdb.so" in ended.stderr and "help: reinstall the package" in ended.stderr

@@ -78,3 +78,34 @@ def test_wrong_descriptions_are_refused_before_anything_is_measured(tmp_path):
     with pytest.raises(tare.UsageError, match="cannot be the name"):
         small(tmp_path, metric=[lambda samples, case: 1.0])
     assert not list(tmp_path.iterdir())
+
+
+def test_names_of_values_are_checked(tmp_path):
+    with pytest.raises(tare.PluginError, match="'a b.n' cannot be the name of a value"):
+        small(tmp_path / "named", batch=1).run().compute(odd)
+
+
+def odd(samples, case):
+    return {"a b\n": 1}
+
+
+def test_an_interrupt_while_metrics_are_computed_has_the_run(tmp_path):
+    calls = []
+
+    def slow(samples, case):
+        calls.append(case["case_id"])
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return 1.0
+
+    with pytest.raises(tare.Interrupted, match="not computed for all cases: `slow`\n.*compute.slow.") as raised:
+        small(tmp_path, metric=["latency", spread, slow]).run()
+    run = raised.value.run
+
+    def kept():
+        names = [row["metric"] for row in run.results.rows()]
+        return names.count("python:spread"), names.count("python:slow")
+
+    assert kept() == (2, 0)
+    run.resume()
+    assert kept() == (2, 2)
