@@ -27,7 +27,8 @@ mod _tare {
     use super::metrics::{finished_cases, keep_metric};
     #[pymodule_export]
     use super::results::{
-        compare, database, details, find_run, list_runs, query_run, reports, samples, sync, views,
+        compare, database, details, find_run, list_runs, measured_samples, query_run, reports,
+        samples, sync, views,
     };
     #[pymodule_export]
     use super::table::Table;

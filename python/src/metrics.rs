@@ -1,15 +1,14 @@
 //! Values of metrics that are Python functions: their columns, and where the values are kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 
 use host_hash::sha256;
 use host_record::{Direction, MetricValue, PluginIdentity};
-use host_store::{CALLERS_METRIC, Database, ResultRecord, RunFolder, StoreError};
+use host_store::{CALLERS_METRIC, Database, ResultRecord, ResultsFolder, RunFolder, StoreError};
 use pyo3::prelude::*;
 
 use crate::errors::raised_by_store;
-use crate::results::results_above;
 
 /// Returns the finished cases of a run.
 #[pyfunction]
@@ -40,7 +39,7 @@ pub(crate) struct OfCase {
 }
 
 /// Keeps the values of a function in the run folder, as those of a metric plugin are kept, and marks that no sandbox was
-/// around it.
+/// around it. Returns why they are not in the database, if something is wrong with that.
 #[pyfunction]
 pub(crate) fn keep_metric(
     py: Python<'_>,
@@ -50,7 +49,7 @@ pub(crate) fn keep_metric(
     unit: &str,
     direction: &str,
     cases: Vec<OfCase>,
-) -> PyResult<()> {
+) -> PyResult<Option<String>> {
     let plugin = PluginIdentity {
         id: format!("{CALLERS_METRIC}{id}"),
         version: "0.0.0".into(),
@@ -86,19 +85,27 @@ pub(crate) fn keep_metric(
         }
     };
     let records: Vec<ResultRecord> = cases.into_iter().map(record).collect();
-    let kept = py.detach(|| {
+    let kept = py.detach(|| -> Result<_, StoreError> {
         let mut writer = RunFolder::open_to_amend(&folder)?;
         for record in &records {
             writer.record_result(record)?;
         }
         writer.sync_results()?;
-        let mut database = Database::open(&results_above(&folder), Duration::from_secs(2))?;
-        database.sync(writer.folder())?;
-        database.close()
+        Ok(in_database(writer.folder()))
     });
-    match kept {
+    match kept.map_err(|error| raised_by_store(py, error))? {
         // The run folder has them; the database is an index, and can be brought up to date later.
-        Ok(()) | Err(StoreError::Busy { .. }) => Ok(()),
-        Err(error) => Err(raised_by_store(py, error)),
+        Ok(()) | Err(StoreError::Busy { .. }) => Ok(None),
+        Err(error) => Ok(Some(error.to_string())),
     }
+}
+
+/// Brings a run into the database of the results folder that it lies in. A run that was copied elsewhere has none.
+fn in_database(run: &RunFolder) -> Result<(), StoreError> {
+    let path = absolute(run.path()).unwrap_or_else(|_| run.path().to_owned());
+    let runs = path.parent().filter(|parent| parent.ends_with("runs"));
+    let Some(results) = runs.and_then(Path::parent) else { return Ok(()) };
+    let mut database = Database::open(&ResultsFolder::new(results), Duration::from_secs(2))?;
+    database.sync(run)?;
+    database.close()
 }

@@ -1,6 +1,7 @@
 //! Runs that were executed: tables, queries, reports and comparisons.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +114,30 @@ pub(crate) fn samples(
         ))
     };
     py.detach(read).map(Table::from).map_err(|error| raised_by_store(py, error))
+}
+
+/// Returns the measured samples of each case, by the case's id. A case that has none, or has lost some, is not among them.
+///
+/// Opening a run takes longer than reading the samples of a small case, so a caller who wants those of all cases reads them
+/// at once.
+#[pyfunction]
+pub(crate) fn measured_samples(
+    py: Python<'_>,
+    folder: PathBuf,
+) -> PyResult<BTreeMap<String, Table>> {
+    let read = || -> Result<_, StoreError> {
+        let folder = RunFolder::open(&folder)?;
+        let lost = folder.lost_files()?.into_iter().filter(|it| it.file == CaseFile::Samples);
+        let lost: Vec<String> = lost.map(|it| it.case_id).collect();
+        let samples = RunViews::open(&folder)?.query_in_columns(
+            "SELECT * EXCLUDE (run_id) FROM raw_benchmark_data WHERE phase = 'measured'",
+        )?;
+        Ok((lost, samples))
+    };
+    let (lost, samples) = py.detach(read).map_err(|error| raised_by_store(py, error))?;
+    let mut tables = Table::from(samples).split("case_id")?;
+    tables.retain(|case, _| !lost.contains(case));
+    Ok(tables)
 }
 
 /// Answers a query over the database of all runs.
@@ -248,10 +273,4 @@ fn changes(comparison: &Comparison) -> PyResult<Table> {
         ("verdict", text(&|row| Some(rows[row].1.verdict().to_owned()))),
     ]);
     Table::of_columns(columns)
-}
-
-/// Returns the results folder that a run's folder lies in.
-pub(crate) fn results_above(folder: &Path) -> ResultsFolder {
-    let above = folder.parent().and_then(Path::parent);
-    ResultsFolder::new(above.unwrap_or_else(|| Path::new("results")))
 }

@@ -1,5 +1,6 @@
 //! Tables in Arrow's columns, which other libraries read without copies.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -43,6 +44,36 @@ impl Table {
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self { schema, batches: vec![batch] })
+    }
+}
+
+impl Table {
+    /// Splits the table by the text in a column. The buffers are shared and not copied.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such column, or it has no text.
+    pub(crate) fn split(&self, column: &str) -> PyResult<BTreeMap<String, Self>> {
+        let failed = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
+        let index = self.schema.index_of(column).map_err(failed)?;
+        let mut parts = BTreeMap::new();
+        for batch in &self.batches {
+            let keys = cast(batch.column(index), &DataType::Utf8).map_err(failed)?;
+            let keys = keys.as_string::<i32>();
+            let mut start = 0;
+            while start < batch.num_rows() {
+                let key = keys.value(start);
+                let same = (start..batch.num_rows()).take_while(|row| keys.value(*row) == key);
+                let length = same.count();
+                let part = parts.entry(key.to_owned()).or_insert_with(|| Self {
+                    schema: Arc::clone(&self.schema),
+                    batches: Vec::new(),
+                });
+                part.batches.push(batch.slice(start, length));
+                start += length;
+            }
+        }
+        Ok(parts)
     }
 }
 
@@ -126,6 +157,13 @@ fn values<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<Vec<Bound<'py, Py
         }
     } else {
         let options = FormatOptions::default();
+        // Times with a zone are moments, which are shown in UTC: names of zones would need a database of zones.
+        let column = &match kind {
+            DataType::Timestamp(unit, Some(_)) => {
+                cast(column, &DataType::Timestamp(*unit, Some("+00:00".into()))).map_err(failed)?
+            }
+            _ => Arc::clone(column),
+        };
         let formatter = ArrayFormatter::try_new(column, &options).map_err(failed)?;
         for row in 0..column.len() {
             all.push(match column.is_null(row) {

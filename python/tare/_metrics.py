@@ -104,12 +104,14 @@ def compute(run: Run, functions: Iterable[Callable[..., Any]]) -> None:
     try:
         finished = set(_tare.finished_cases(run.folder))
         cases = [case for case in run.cases.rows() if case["case_id"] in finished]
+        samples = _tare.measured_samples(run.folder)
         for function, name, unit, direction in todo:
             kept: list[dict[str, Any]] = []
             try:
                 for case in cases:
                     id = case["case_id"]
-                    measured = _tare.samples(run.folder, id, "measured")
+                    # A case that is missing there has no samples, or lost some, which is raised here.
+                    measured = samples[id] if id in samples else _tare.samples(run.folder, id, "measured")
                     try:
                         values = _values(function(Table(measured), case))
                         kept.append({"case": id, "values": values, "error": None})
@@ -118,7 +120,11 @@ def compute(run: Run, functions: Iterable[Callable[..., Any]]) -> None:
                         errors.append((name, id, error))
             finally:
                 # Also of a function that the caller interrupts.
-                _tare.keep_metric(run.folder, name, _source(function), unit, direction, kept)
+                problem = _tare.keep_metric(run.folder, name, _source(function), unit, direction, kept)
+            if problem is not None:
+                run.notices.append(
+                    f"values of metric `{name}` are in the run folder, and not yet in the database: {problem}"
+                )
             left.remove(name)
     except KeyboardInterrupt as interrupt:
         names = ", ".join(left)

@@ -72,7 +72,8 @@ class Table:
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries, without any other library.
 
-        Numbers, text and truth values are Python's; times, lists and structures are text.
+        Numbers, text and truth values are Python's; times, lists and structures are text. Times with a zone are shown
+        in UTC.
         """
         names = self.column_names
         twice = next((name for name in names if names.count(name) > 1), None)

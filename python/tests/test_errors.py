@@ -222,7 +222,9 @@ def test_a_bar_that_cannot_be_drawn_does_not_stop_the_run(tmp_path, monkeypatch)
         assert small(tmp_path, batch=1).run(progress=True).is_finished
 
 
-def test_rows_refuse_names_that_are_there_twice(run):
+def test_rows_show_times_with_a_zone_and_refuse_names_that_are_there_twice(run):
+    [row] = run.sql("SELECT '2026-03-01 12:00:00+02:00'::timestamptz AS at, NULL::timestamptz AS never").rows()
+    assert row["at"].startswith("2026-03-01T10:00:00") and row["never"] is None
     with pytest.raises(tare.ResultsError, match="two columns are named `a`"):
         run.sql("SELECT 1 AS a, 2 AS a").rows()
 

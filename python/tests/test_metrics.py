@@ -2,10 +2,12 @@
 
 import json
 import math
+import shutil
 
 import pytest
 
 import tare
+from tare import _tare
 from conftest import small
 
 
@@ -89,6 +91,34 @@ def odd(samples, case):
     return {"a b\n": 1}
 
 
+def test_each_case_gets_its_own_samples_and_the_run_is_opened_once(run, monkeypatch):
+    opened = []
+    once = _tare.measured_samples
+    monkeypatch.setattr(_tare, "measured_samples", lambda folder: opened.append(folder) or once(folder))
+    monkeypatch.setattr(_tare, "samples", None)
+    seen = {}
+
+    def collect(samples, case):
+        seen[case["case_id"]] = samples.rows()
+
+    run.compute(collect, tare.metric("again")(collect))
+    monkeypatch.undo()
+    assert len(opened) == 1 and len(seen) == 2
+    for case, rows in seen.items():
+        assert rows and rows == tare.Table(_tare.samples(run.folder, case, "measured")).rows()
+
+
+def test_a_case_with_lost_samples_is_named_and_the_others_are_computed(tmp_path):
+    run = small(tmp_path).run()
+    first, second = [row["case_id"] for row in run.cases.rows()]
+    for file in (run.folder / "samples").glob(f"*{second}*"):
+        file.unlink()
+    assert list(_tare.measured_samples(run.folder)) == [first]
+    with pytest.raises(tare.ResultsError, match=second):
+        run.compute(spread)
+    assert [row["case_id"] for row in run.results.rows() if row["metric"] == "python:spread"] == [first]
+
+
 def test_an_interrupt_while_metrics_are_computed_has_the_run(tmp_path):
     calls = []
 
@@ -109,3 +139,19 @@ def test_an_interrupt_while_metrics_are_computed_has_the_run(tmp_path):
     assert kept() == (2, 0)
     run.resume()
     assert kept() == (2, 2)
+
+
+def test_a_run_that_was_copied_elsewhere_gets_values_and_no_database(run, tmp_path):
+    copy = tmp_path / "above" / "elsewhere" / run.id
+    shutil.copytree(run.folder, copy)
+    tare.Run(copy).compute(spread)
+    assert [path.name for path in (tmp_path / "above").iterdir()] == ["elsewhere"]
+    assert "python:spread" in [row["metric"] for row in tare.Run(copy).results.rows()]
+
+
+def test_values_are_kept_if_the_database_is_damaged(tmp_path):
+    run = small(tmp_path, batch=1).run()
+    (tmp_path / "tare.duckdb").write_bytes(b"no database" * 1000)
+    run.compute(spread)
+    assert any("`spread` are in the run folder" in notice for notice in run.notices), run.notices
+    assert "python:spread" in [row["metric"] for row in run.results.rows()]

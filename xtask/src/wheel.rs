@@ -25,6 +25,13 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Builds the tool and packs it as a wheel, whose path is returned.
 pub(crate) fn wheel(profile: Profile) -> Result<PathBuf, Failed> {
+    let system = std::env::consts::OS;
+    if system != "linux" {
+        let message = format!(
+            "a wheel can be built on Linux only, and this is {system}: the package names its libraries as Linux does"
+        );
+        return Err(Failed::new(message));
+    }
     setup::setup()?;
     let built = layout::build(profile)?;
     let files = files(&built, profile)?;
@@ -41,17 +48,11 @@ pub(crate) fn wheel(profile: Profile) -> Result<PathBuf, Failed> {
     Ok(path)
 }
 
-/// Returns the tag: one module for all versions of Python from 3.10 on, for this system and processor.
+/// Returns the tag: one module for all versions of Python from 3.10 on, for Linux and this processor.
+///
+/// It is not a tag of `manylinux`, which promises to run with older C libraries than this machine's.
 fn tag() -> String {
-    let processor = std::env::consts::ARCH;
-    let platform = match (std::env::consts::OS, processor) {
-        ("macos", "aarch64") => "macosx_11_0_arm64".to_owned(),
-        ("macos", _) => format!("macosx_11_0_{processor}"),
-        ("windows", _) => "win_amd64".to_owned(),
-        // Not a tag of `manylinux`, which promises to run with older C libraries than this machine's.
-        _ => format!("linux_{processor}"),
-    };
-    format!("cp310-abi3-{platform}")
+    format!("cp310-abi3-linux_{}", std::env::consts::ARCH)
 }
 
 /// A file of the archive.
