@@ -90,8 +90,10 @@ mod tests {
         };
         let told = told(error);
         assert_eq!(told.exit, Exit::Manifest);
-        let problem = &told.problems[told.problems.len() - 1];
-        assert_eq!(problem.help.as_deref(), Some("did you mean `seed`?"), "{problem:?}");
+        // No plugins are installed where this runs, which is told too.
+        let help = Some("did you mean `seed`?");
+        let problem = told.problems.iter().find(|problem| problem.help.as_deref() == help);
+        let problem = problem.expect("the misspelt key is told");
         let place = problem.place.as_ref().expect("a place");
         assert_eq!((&*place.name, place.line, place.column), ("m.toml", 4, 1));
         for part in [&problem.message, "m.toml:4:1", "did you mean `seed`?"] {

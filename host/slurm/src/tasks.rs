@@ -50,7 +50,7 @@ pub struct Ended {
 }
 
 /// A task: its job, and its number in the job's array. A job without an array has the number `None`.
-pub type Task = (u64, Option<u64>);
+pub(crate) type Task = (u64, Option<u64>);
 
 /// Tasks of one or more jobs.
 pub type Tasks = BTreeMap<Task, TaskState>;
