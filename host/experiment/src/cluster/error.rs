@@ -46,9 +46,9 @@ pub enum ClusterError {
         /// The node.
         node: String,
         /// The plugin that the run was planned with.
-        then: PluginIdentity,
+        then: Box<PluginIdentity>,
         /// The plugin on the node.
-        now: PluginIdentity,
+        now: Box<PluginIdentity>,
     },
     /// A plugin is not on the node.
     #[error("node {node} does not have the plugin `{id}` with the SHA-256 {sha256}")]

@@ -202,7 +202,8 @@ impl Kinds {
                 (&backend.plugin, facts.backends.get(&backend.id))
                 && here.identity != *plugin
             {
-                let (then, now) = (here.identity.clone(), plugin.clone());
+                let then = Box::new(here.identity.clone());
+                let now = Box::new(plugin.clone());
                 let node = facts.machine.clone();
                 return Err(ClusterError::OtherPlugin { node, then, now }.into());
             }

@@ -191,7 +191,7 @@ fn same_plugins<'a>(
         let node = node.to_owned();
         return Err(match here.iter().find(|now| now.id == then.id) {
             Some(now) => {
-                let (then, now) = (then.clone(), (*now).clone());
+                let (then, now) = (Box::new(then.clone()), Box::new((*now).clone()));
                 ClusterError::OtherPlugin { node, then, now }
             }
             None => {

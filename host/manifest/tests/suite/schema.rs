@@ -75,6 +75,7 @@ fn schema_and_parser_know_the_same_keys() {
     .check.tolerance.fp16
     .check.tolerance.fp32
     .check.tolerance.int8
+    .execution
     .experiment
     .matrix
     .matrix.exclude[]
