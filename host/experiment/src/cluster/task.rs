@@ -393,6 +393,7 @@ impl Task {
 }
 
 /// Returns each process of each case, in the order that the manifest asks for.
+#[expect(clippy::vec_box, reason = "cases are boxed where they come from, and where they go")]
 fn processes(cases: Vec<Box<CaseSpec>>) -> impl Iterator<Item = Box<CaseSpec>> {
     let interleaved = cases.first().is_some_and(|case| case.measure.order != Order::Planned);
     let mut all: Vec<Box<CaseSpec>> = Vec::new();
