@@ -13,7 +13,7 @@ use host_manifest::{
 };
 use host_plan::{BackendFacts, Facts, ModelFacts, Plan, PlanError, PlannedCase};
 use host_record::{
-    Axis, AxisRole, CaseKey, Failure, FileId, InputSource, Limit, ModelStructure, Pin,
+    Axis, AxisRole, CaseKey, Engine, Failure, FileId, InputSource, Limit, ModelStructure, Pin,
     list_of_processors,
 };
 use host_registry::Registry;
@@ -168,7 +168,10 @@ impl Draft {
         {
             wrong.push(plan_error(&error, &mentions));
         }
-        if let Some(experiment) = &experiment {
+        // On a cluster, the worker finds out.
+        if let Some(experiment) =
+            experiment.as_ref().filter(|it| it.execution.engine == Engine::Local)
+        {
             let allowed = Machine::this().allowed_processors();
             wrong.extend(pinned(&experiment.measure.pin, &mentions, allowed.as_deref()));
             let least = Machine::this().least_nice();

@@ -302,7 +302,11 @@ mod tests {
     fn node(machine: &str, ready: &[(&str, bool)]) -> NodeFacts {
         let plugin = PluginIdentity { id: "p".into(), version: "1.0.0".into(), sha256: "0".into() };
         let gap = || Gap::PluginMissing { plugin: "p".into(), registry_message: "nowhere".into() };
-        let device = DeviceInfo { id: "d:0".into(), ..DeviceInfo::default() };
+        let device: DeviceInfo = serde_json::from_value(serde_json::json!({
+            "id": "d:0", "name": "d", "kind": "cpu", "memory-bytes": null, "precisions": [], "modes": [],
+            "attributes": {},
+        }))
+        .expect("a device");
         let backend = |is_ready: bool| match is_ready {
             true => {
                 let devices = vec![device.clone()];
