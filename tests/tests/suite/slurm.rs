@@ -146,7 +146,7 @@ impl Slurm {
 
     fn wait_for_nodes(&self) {
         let all = self.nodes.to_string();
-        wait("all nodes are idle", 30, || {
+        wait("all nodes are idle", 300, || {
             self.command("sinfo", &["-h", "-t", "idle", "-o", "%D"]).trim() == all
         });
     }
@@ -310,7 +310,7 @@ fn a_killed_node_costs_its_case_in_progress_which_is_tried_again() {
         let path = parts()?.join("parts").join(part).join("started.jsonl");
         Some(fs::read_to_string(path).ok()?.lines().count())
     };
-    wait("the second case has begun", 60, || journal("0.0").is_some_and(|started| started >= 2));
+    wait("the second case has begun", 300, || journal("0.0").is_some_and(|started| started >= 2));
     // The task dies without a word, as on a node that loses its power.
     kill_task(&parts().expect("a run"), 0);
     let output = host.wait_with_output().expect("the end of host");
@@ -338,7 +338,7 @@ fn a_case_that_kills_its_task_each_time_is_given_up_with_the_reason() {
         let path = run()?.join("parts/0.0/started.jsonl");
         Some(fs::read_to_string(path).ok()?.lines().count())
     };
-    wait("a case has begun", 60, || started().is_some_and(|started| started >= 1));
+    wait("a case has begun", 300, || started().is_some_and(|started| started >= 1));
     kill_task(&run().expect("a run"), 0);
     let output = host.wait_with_output().expect("the end of host");
     let ended = Ended::new(&["run", "it.toml"], &output).expect(6);
@@ -359,10 +359,10 @@ fn a_run_goes_on_without_its_host_and_is_followed_again() {
     let mut host = slurm.host(&place, &["run", "it.toml"]).spawn().expect("starting host");
     let runs = place.path().join("results/runs");
     let parts = || Some(runs.read_dir().ok()?.next()?.ok()?.path().join("parts/0.0/journal.jsonl"));
-    wait("a case is recorded", 60, || parts().is_some_and(|path| path.exists()));
+    wait("a case is recorded", 300, || parts().is_some_and(|path| path.exists()));
     host.kill().expect("killing host");
     drop(host.wait());
-    wait("the tasks have ended", 60, || slurm.command("squeue", &["-h"]).trim().is_empty());
+    wait("the tasks have ended", 300, || slurm.command("squeue", &["-h"]).trim().is_empty());
     let attached = slurm.run(&place, &["run", "--attach", "latest"]).expect(0);
     assert!(!attached.stderr.contains("Submitted"), "{}", attached.stderr);
     assert_eq!(measured(&place).len(), 8);
