@@ -33,6 +33,10 @@ fn free_ports(count: usize) -> Vec<u16> {
 
 impl Slurm {
     /// Starts a controller and nodes; `None` if Slurm is not installed here.
+    #[expect(
+        clippy::print_stderr,
+        reason = "what is missing is for whoever reads the test's output"
+    )]
     fn start(nodes: usize) -> Option<Self> {
         let needed = ["slurmctld", "slurmd", "sbatch", "munged"];
         if let Some(missing) = needed.iter().find(|program| !is_installed(program)) {

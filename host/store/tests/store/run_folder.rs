@@ -53,10 +53,9 @@ fn runs_of_earlier_hosts_are_read_whole() {
         let _ = run.recommendations().unwrap_or_else(|error| panic!("{what}: {error}"));
         assert!(run.finished().unwrap_or_else(|error| panic!("{what}: {error}")).is_some());
         for gap in records.iter().filter_map(|record| match &record.outcome {
-            Outcome::Finished(report) => match &report.conditions.energy.as_ref()?.processor {
-                Err(gap) => Some(gap),
-                Ok(_) => None,
-            },
+            Outcome::Finished(report) => {
+                report.conditions.energy.as_ref()?.processor.as_ref().err()
+            }
             Outcome::Failed { .. } | Outcome::Gap { .. } => None,
         }) {
             assert!(gap.to_string().contains("energy counters"), "{what}: {gap}");
