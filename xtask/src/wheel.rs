@@ -218,6 +218,7 @@ pub(crate) fn check_python(filters: &[String]) -> Result<(), Failed> {
     let wheel = wheel(Profile::Debug)?;
     let target = layout::target_folder()?;
     let cache = target.join("cache-of-tests");
+    // Cargo names its own folders in `LD_LIBRARY_PATH`, and a wheel must find its libraries without them.
     let install = |python: &Path| {
         command(python)
             .args(["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"])
@@ -240,6 +241,7 @@ pub(crate) fn check_python(filters: &[String]) -> Result<(), Failed> {
             .arg(&results)
             .env("XDG_CACHE_HOME", &cache)
             .without("PYTHONPATH")
+            .without("LD_LIBRARY_PATH")
             .run()?;
     }
     say("check-python: the tests");
@@ -253,5 +255,6 @@ pub(crate) fn check_python(filters: &[String]) -> Result<(), Failed> {
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("MPLBACKEND", "agg")
         .without("PYTHONPATH")
+        .without("LD_LIBRARY_PATH")
         .run()
 }
