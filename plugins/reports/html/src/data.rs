@@ -200,6 +200,6 @@ mod tests {
         let value = 34_486_252.46;
         assert_eq!(short("throughput.samples", value, "1/s"), json!(value));
         assert_eq!(short("throughput.samples", 34_486_252.44, "1/s"), json!(34_486_252.4));
-        assert_eq!(short("latency.p50", 1114.999_999_9, "ns"), json!(1_114.999_999_9));
+        assert_eq!(short("latency.p50", 1_114.999_999_9, "ns"), json!(1_114.999_999_9));
     }
 }
