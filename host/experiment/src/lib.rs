@@ -29,6 +29,7 @@ caller works with. Native plugins are never loaded here: workers do that, one pr
 */
 
 mod advice;
+mod amending;
 mod architectures;
 mod asking;
 mod backends;

@@ -14,9 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use host_plan::{Plan, PlannedCase, PlannedPair};
-use host_record::{
-    CaseRecord, CaseSpec, Engine, Outcome, OutputBlock, Recorder, SampleBlock, Views,
-};
+use host_record::{CaseRecord, CaseSpec, Engine, Outcome, Recorder, Views};
 use host_run::{DescribeError, Interrupt, LocalExecutor, RunError, RunSummary, UnfinishedPair};
 use host_store::{
     EmptyViews, NewRun, Past, PlanLine, PluginRole, Program, RecommendationRecord, ResultsFolder,
@@ -24,6 +22,7 @@ use host_store::{
 };
 use host_wasm::{Advice, Cancel, GuestErrorKind, MoreCases, Sandbox};
 
+use crate::amending::Amending;
 use crate::asking::{Planner, Wishes};
 use crate::backends::{ChosenBackend, Described, describe_backends, executor, install_missing};
 use crate::cluster::{self, Cluster, ClusterError, Followed, Kinds, State, Submitter, Work};
@@ -660,7 +659,8 @@ impl StartedRun {
         let items = self.plan.processes().filter(|item| {
             done.is_empty() || !done.contains(&(item.id().to_owned(), processes(item)))
         });
-        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let mut keeper =
+            Amending { writer: &mut self.writer, amend: of_dead_plugins(&self.failures) };
         let summary = execute(items, &mut self.executor, &mut keeper, interrupt, observer);
         self.kept(summary)
     }
@@ -694,9 +694,11 @@ impl StartedRun {
         let (done, total) = (self.writer.lines(), total(&self.plan));
         self.is_news = done != total;
         observer.progress(Progress::Measuring { plan: &self.plan, done, total });
-        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let mut keeper =
+            Amending { writer: &mut self.writer, amend: of_dead_plugins(&self.failures) };
         let executor = &mut self.executor;
         let of_gaps = host_run::run(gaps, executor, &mut keeper, &mut OfCases(observer), interrupt);
+        drop(keeper);
         if self.kept(of_gaps)? {
             return Ok(true);
         }
@@ -749,7 +751,8 @@ impl StartedRun {
         self.is_news = !gaps.is_empty() || !pairs.is_empty();
         let (done, total) = (self.writer.lines(), total(&self.plan));
         observer.progress(Progress::Measuring { plan: &self.plan, done, total });
-        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let mut keeper =
+            Amending { writer: &mut self.writer, amend: of_dead_plugins(&self.failures) };
         let executor = &mut self.executor;
         let observer = &mut OfCases(observer);
         let of_gaps = host_run::run(gaps, executor, &mut keeper, observer, interrupt);
@@ -833,7 +836,8 @@ impl StartedRun {
             .filter(|case| !self.writer.is_recorded(&case.id, case.process))
             .map(|case| PlannedCase::Case(Box::new(case)))
             .collect();
-        let mut keeper = Keeper { writer: &mut self.writer, failures: &self.failures };
+        let mut keeper =
+            Amending { writer: &mut self.writer, amend: of_dead_plugins(&self.failures) };
         let summary = execute(items, &mut self.executor, &mut keeper, interrupt, observer);
         self.kept(summary)
     }
@@ -912,7 +916,7 @@ impl StartedRun {
 fn execute(
     items: impl IntoIterator<Item = PlannedCase>,
     executor: &mut LocalExecutor,
-    keeper: &mut Keeper<'_>,
+    keeper: &mut impl Recorder<Error = StoreError>,
     interrupt: &Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<RunSummary, RunError> {
@@ -986,36 +990,17 @@ fn ask(
     Ok(advised)
 }
 
-/// Records cases in the run folder. The plan has gaps for plugins that could not be described, since
-/// it knows no devices there; but a plugin that is there and dies has failed, and so have its cases.
-struct Keeper<'run> {
-    writer: &'run mut RunWriter,
-    failures: &'run BTreeMap<String, DescribeError>,
-}
-
-impl Recorder for Keeper<'_> {
-    type Error = StoreError;
-
-    fn case_started(&mut self, case: &CaseSpec) -> Result<(), StoreError> {
-        self.writer.case_started(case)
-    }
-
-    fn samples(&mut self, block: &SampleBlock) -> Result<(), StoreError> {
-        self.writer.samples(block)
-    }
-
-    fn outputs(&mut self, block: &OutputBlock) -> Result<(), StoreError> {
-        self.writer.outputs(block)
-    }
-
-    fn case_finished(&mut self, record: &CaseRecord) -> Result<(), StoreError> {
-        match (&record.outcome, self.failures.get(&record.key.backend)) {
-            (Outcome::Gap { .. }, Some(error)) => self.writer.case_finished(&CaseRecord {
-                outcome: Outcome::Failed { failure: error.failure.clone() },
-                standard_error: error.standard_error.clone(),
-                ..record.clone()
-            }),
-            _ => self.writer.case_finished(record),
-        }
+/// Returns a record of a case of a plugin that is there and died: the plan has a gap for it, since it knows no devices there,
+/// but it has failed, and so have its cases.
+fn of_dead_plugins(
+    failures: &BTreeMap<String, DescribeError>,
+) -> impl Fn(&CaseRecord) -> Option<CaseRecord> + '_ {
+    |record| {
+        let error = failures.get(&record.key.backend)?;
+        matches!(record.outcome, Outcome::Gap { .. }).then(|| CaseRecord {
+            outcome: Outcome::Failed { failure: error.failure.clone() },
+            standard_error: error.standard_error.clone(),
+            ..record.clone()
+        })
     }
 }

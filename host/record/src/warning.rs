@@ -83,6 +83,8 @@ names! {
         PageFaults = "page-faults",
         /// The backend used another setting than requested.
         NotAsAsked = "not-as-asked",
+        /// Other jobs of the cluster may run on the node.
+        NodeShared = "node-shared",
         /// The device was to be sampled while measuring, and was not.
         DeviceNotSampled = "device-not-sampled",
         /// The outputs over the data set were not collected.
@@ -135,6 +137,7 @@ impl WarningKind {
             | Self::FellBack
             | Self::OutputWritten
             | Self::MachineBusy
+            | Self::NodeShared
             | Self::Oversubscribed
             | Self::Preempted
             | Self::ClockSlow
@@ -476,6 +479,13 @@ pub enum Doubt {
         /// The value that the backend used; `None` if it does not report it.
         used: Option<String>,
     },
+    /// The job does not have its node for itself.
+    NodeShared {
+        /// The node.
+        node: String,
+        /// Other jobs on it when the task began.
+        jobs: Vec<u64>,
+    },
     /// The device was to be sampled while measuring, and was not.
     DeviceNotSampled {
         /// The reason.
@@ -705,6 +715,7 @@ impl Doubt {
             Self::FrequencyChanged { .. } => WarningKind::FrequencyChanged,
             Self::PageFaults { .. } => WarningKind::PageFaults,
             Self::NotAsAsked { .. } => WarningKind::NotAsAsked,
+            Self::NodeShared { .. } => WarningKind::NodeShared,
             Self::DeviceNotSampled { .. } => WarningKind::DeviceNotSampled,
             Self::OutputsNotCollected { .. } => WarningKind::OutputsNotCollected,
             Self::EndFailed { .. } => WarningKind::EndFailed,
@@ -754,6 +765,7 @@ impl Doubt {
                 standard_output_bytes as f64 + standard_error_bytes as f64
             }
             Self::ProcessesLeft { processes, .. } => processes as f64,
+            Self::NodeShared { ref jobs, .. } => jobs.len() as f64,
             Self::MachineBusy { processors, other_processors, stolen_ratio } => {
                 let others = other_processors.unwrap_or(0.0) / f64::from(processors.max(1));
                 others + stolen_ratio.unwrap_or(0.0)
@@ -1130,6 +1142,14 @@ impl fmt::Display for Doubt {
                     "{setting} {asked} was requested; the backend does not report what it used"
                 ),
             },
+            Self::NodeShared { node, jobs } => {
+                write!(formatter, "the job does not have the node {node} for itself")?;
+                match jobs.len() as u64 {
+                    0 => formatter.write_str(", and no other job was there when its task began"),
+                    1 => formatter.write_str("; 1 other job was there when its task began"),
+                    jobs => write!(formatter, "; {jobs} other jobs were there when its task began"),
+                }
+            }
             Self::DeviceNotSampled { gap } => {
                 write!(formatter, "the device was not sampled while measuring: {gap}")
             }
@@ -1497,6 +1517,10 @@ mod tests {
                     used: Some("fp16".into()),
                 },
                 "precision fp32 was requested, but fp16 was used",
+            ),
+            (
+                Doubt::NodeShared { node: "n7".into(), jobs: vec![11, 12] },
+                "the job does not have the node n7 for itself; 2 other jobs were there when its task began",
             ),
             (
                 Doubt::DeviceNotSampled { gap: gap() },

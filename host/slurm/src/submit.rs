@@ -69,7 +69,8 @@ impl Submission {
             line.push(format!("--time={}:{:02}", seconds / 60, seconds % 60));
         }
         if self.exclusive {
-            line.push("--exclusive".to_owned());
+            // A node of one's own has its memory as well, which Slurm grants only if it is asked for. `options` may say another.
+            line.extend(["--exclusive", "--mem=0"].map(str::to_owned));
         }
         line.extend(self.options.iter().cloned());
         line.push(self.script.display().to_string());
@@ -178,7 +179,7 @@ mod tests {
         assert_eq!(
             submission.command_line().join(" "),
             "--parsable --requeue --nodes=1 --open-mode=append --job-name=it --output=/run/log/%a --array=0-1%1 \
-             --partition=gpu --time=1:30 --exclusive --qos=long /run/task.sh 0"
+             --partition=gpu --time=1:30 --exclusive --mem=0 --qos=long /run/task.sh 0"
         );
     }
 }

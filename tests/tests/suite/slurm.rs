@@ -303,6 +303,20 @@ fn a_run_on_slurm_has_the_same_cases_as_one_on_this_machine() {
 }
 
 #[test]
+fn a_shared_node_is_a_warning_on_each_result() {
+    let Some(slurm) = Slurm::start(1) else { return };
+    let warnings = |exclusive: &str| -> Vec<bool> {
+        let place = place(&manifest(2, 20, exclusive));
+        let _ = slurm.run(&place, &["run", "it.toml"]).expect(0);
+        let lines = place.lines("journal.jsonl");
+        let of = |line: &Value| line["outcome"]["warnings"].to_string().contains("node-shared");
+        lines.iter().map(of).collect()
+    };
+    assert_eq!(warnings("exclusive = false\n"), [true, true]);
+    assert_eq!(warnings(""), [false, false]);
+}
+
+#[test]
 fn a_killed_node_costs_its_case_in_progress_which_is_tried_again() {
     let Some(slurm) = Slurm::start(2) else { return };
     let place = place(&manifest(10, 400, "block = 5\n"));

@@ -88,9 +88,19 @@ impl State {
         Self::folder(run).join("state.json")
     }
 
-    /// Reads the state; `None` if the run was not submitted to a cluster.
+    /// Reads the state; `None` if the run was not submitted to a cluster. One that a newer host wrote is refused.
     pub(crate) fn read(run: &Path) -> Result<Option<Self>> {
-        read_json(&Self::path(run))
+        let state: Option<Self> = read_json(&Self::path(run))?;
+        if let Some(Self { version, .. }) = &state
+            && *version > Self::VERSION
+        {
+            let detail = format!(
+                "it has version {version}, and this host reads {} and older: use the host that wrote it, or a newer one",
+                Self::VERSION
+            );
+            return Err(Error::io("read", &Self::path(run), std::io::Error::other(detail)));
+        }
+        Ok(state)
     }
 
     /// Keeps the state: after each submission, so that no job is forgotten.
@@ -139,6 +149,20 @@ mod tests {
         };
         assert_eq!(Kind::of(&execution).len(), 4);
         assert_eq!(Kind::of(&Execution::default()), [Kind::default()]);
+    }
+
+    #[test]
+    fn a_state_of_a_newer_host_is_refused() {
+        let run = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(State::folder(run.path())).expect("a folder");
+        assert_eq!(State::read(run.path()).expect("no state"), None);
+        let mut state = State::begin(&Execution::default());
+        state.write(run.path()).expect("the folder is writable");
+        assert_eq!(State::read(run.path()).expect("a state"), Some(state.clone()));
+        state.version += 1;
+        state.write(run.path()).expect("the folder is writable");
+        let error = State::read(run.path()).expect_err("it is newer").to_string();
+        assert!(error.contains("state.json"), "{error}");
     }
 
     #[test]

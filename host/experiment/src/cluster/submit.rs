@@ -162,8 +162,9 @@ fn script_text(run: &Path, host: &Path, execution: &Execution, settings: &Settin
     let run = word(&run.display().to_string());
     let host = word(&host.display().to_string());
     let prologue = &execution.prologue;
+    // Commands such as `module`, which a prologue may use, are functions of Bash.
     format!(
-        "#!/bin/sh\n\
+        "#!/bin/bash\n\
          # Written by host: a task of the run. The arguments say what it does.\n\
          run={run}\n\
          host={host}\n\
@@ -178,7 +179,7 @@ fn script_text(run: &Path, host: &Path, execution: &Execution, settings: &Settin
     )
 }
 
-/// Returns a text as one word of a POSIX shell.
+/// Returns a text as one word of a shell.
 fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

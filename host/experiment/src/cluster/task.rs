@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use host_plan::PlannedCase;
 use host_record::{
-    Allocation, CaseRecord, CaseSpec, EarlierAttempt, FileId, InputSource, Order, OutputBlock,
-    Phase, Processes, Recorder, SampleBlock,
+    Allocation, CaseRecord, CaseSpec, Doubt, EarlierAttempt, FileId, InputSource, Order, Outcome,
+    Phase, Processes,
 };
 use host_run::{LocalExecutor, RunSummary, UnfinishedPair};
 use host_store::{PartEnd, RunFolder, RunPart, RunWriter, StoreError};
@@ -20,6 +20,7 @@ use super::blocks::{self, Work};
 use super::error::ClusterError;
 use super::facts::{NodeFacts, answer_path};
 use super::state::write_json;
+use crate::amending::Amending;
 use crate::backends::{ChosenBackend, describe_backends, executor};
 use crate::draft::{Checked, Draft, memory};
 use crate::error::{Error, Result};
@@ -369,7 +370,8 @@ impl Task {
         let items = processes(cases).filter(|case| !attempts.has(&case.id, case.process));
         let items = items.map(PlannedCase::Case);
         let folder = writer.folder().path().to_owned();
-        let mut keeper = PartKeeper { writer, allocation, attempts };
+        let amend = |record: &CaseRecord| Some(allocated(record, allocation, attempts));
+        let mut keeper = Amending { writer, amend };
         let mut observer = Starts { observer: OfCases(observer), folder, error: None };
         let interrupt = &settings.interrupt;
         let single = host_run::run(items, executor, &mut keeper, &mut observer, interrupt);
@@ -408,37 +410,18 @@ fn processes(cases: Vec<Box<CaseSpec>>) -> impl Iterator<Item = Box<CaseSpec>> {
     all.into_iter()
 }
 
-/// Records cases in a part, each with its allocation.
-struct PartKeeper<'a> {
-    writer: &'a mut RunWriter,
-    allocation: &'a Allocation,
-    attempts: &'a Attempts,
-}
-
-impl Recorder for PartKeeper<'_> {
-    type Error = StoreError;
-
-    fn case_started(&mut self, case: &CaseSpec) -> Result<(), StoreError> {
-        self.writer.case_started(case)
+/// Returns a record with its allocation, and with a warning if the task does not have its node for itself.
+fn allocated(record: &CaseRecord, allocation: &Allocation, attempts: &Attempts) -> CaseRecord {
+    let mut record = record.clone();
+    if let Some(environment) = &mut record.environment {
+        let earlier = attempts.lost(&record.case_id).to_vec();
+        environment.allocation = Some(Box::new(Allocation { earlier, ..allocation.clone() }));
     }
-
-    fn samples(&mut self, block: &SampleBlock) -> Result<(), StoreError> {
-        self.writer.samples(block)
+    if let (false, Outcome::Finished(report)) = (allocation.exclusive, &mut record.outcome) {
+        let (node, jobs) = (allocation.node.clone(), allocation.other_jobs.clone());
+        report.warnings.push(Doubt::NodeShared { node, jobs }.into());
     }
-
-    fn outputs(&mut self, block: &OutputBlock) -> Result<(), StoreError> {
-        self.writer.outputs(block)
-    }
-
-    fn case_finished(&mut self, record: &CaseRecord) -> Result<(), StoreError> {
-        let mut record = record.clone();
-        if let Some(environment) = &mut record.environment {
-            let earlier = self.attempts.lost(&record.case_id).to_vec();
-            environment.allocation =
-                Some(Box::new(Allocation { earlier, ..self.allocation.clone() }));
-        }
-        self.writer.case_finished(&record)
-    }
+    record
 }
 
 /// Notes each case that begins, so that a later attempt knows which one this task died in.
