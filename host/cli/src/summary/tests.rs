@@ -44,6 +44,7 @@ const WARNINGS: &str = r#"
 {"kind":"frequency-changed","from-hertz":2000000000,"to-hertz":1500000000}
 {"kind":"page-faults","mapped-pages":400000,"mapping-ratio":0.1}
 {"kind":"not-as-asked","setting":"precision","asked":"fp32","used":"fp16"}
+{"kind":"node-shared","node":"n7","jobs":[11]}
 {"kind":"device-not-sampled","gap":{"kind":"not-measured","cause":"thread-panicked"}}
 {"kind":"outputs-not-collected","obstacle":{"obstacle":"no-output"}}
 {"kind":"end-failed","call":"release","code":"internal","message":"the device is gone"}
@@ -180,12 +181,12 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     made-up · digits · cpu · cpu:0 · fp32
 
     batch  scenario        p50   p99  throughput  !
-        1  single-stream  1 ms  2 ms      1234/s  invalid 34
-        1  offline        2 ms  2 ms      1234/s  invalid 34
-        2  single-stream  3 ms  2 ms      1234/s  invalid 34
-        2  offline        4 ms  2 ms      1234/s  invalid 34
-        4  single-stream  5 ms   gap      1234/s  invalid 34
-        4  offline        6 ms   gap      1234/s  invalid 34
+        1  single-stream  1 ms  2 ms      1234/s  invalid 35
+        1  offline        2 ms  2 ms      1234/s  invalid 35
+        2  single-stream  3 ms  2 ms      1234/s  invalid 35
+        2  offline        4 ms  2 ms      1234/s  invalid 35
+        4  single-stream  5 ms   gap      1234/s  invalid 35
+        4  offline        6 ms   gap      1234/s  invalid 35
 
     gap  p99 (2 cases): 80 queries, and p99 needs 368
     invalid  6 cases: 9 of 100 queries exceeded the latency limit; at most 1 may
@@ -201,8 +202,8 @@ fn a_run_with_every_warning_in_every_case_is_seen_on_one_screen() {
     cases), fell-back (6 cases), not-a-number (6 cases), trivial-output (6 cases), output-written (6
     cases), processes-left (6 cases), machine-busy (6 cases), oversubscribed (6 cases), preempted (6
     cases), clock-slow (6 cases), throttled (6 cases), frequency-changed (6 cases), page-faults (6
-    cases), not-as-asked (6 cases), device-not-sampled (6 cases), outputs-not-collected (6 cases),
-    end-failed (6 cases), file-lost (6 cases)
+    cases), not-as-asked (6 cases), node-shared (6 cases), device-not-sampled (6 cases),
+    outputs-not-collected (6 cases), end-failed (6 cases), file-lost (6 cases)
 
     hardware: digits: use batch 8: highest throughput with p99 ≤ 5 ms (not certain: 2 of 3
     configurations could be compared, both disturbed)
